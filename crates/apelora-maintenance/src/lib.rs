@@ -1,0 +1,5 @@
+//! Typed node maintenance, without I/O.
+
+mod scope;
+
+pub use scope::Scope;
