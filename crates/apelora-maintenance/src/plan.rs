@@ -222,6 +222,8 @@ impl<'a> Draft<'a> {
             && entry.extra_text("fault").as_ref() != Some(kind)
         {
             entry.extra = Some(fault_extra(kind, &extra_map(entry)));
+            let entry = entry.clone();
+            self.records.history(&by, &entry, "Fault changed by another service", Some(kind));
             what.push("kind of the fault taken over");
         }
         if !what.is_empty() {

@@ -98,13 +98,14 @@ pub struct AuditEvent {
 pub(crate) struct Recorder<'a> {
     node: &'a NodeFacts,
     stamp: &'a Stamp,
+    made: usize,
     pub(crate) history: Vec<HistoryEvent>,
     pub(crate) audit: Vec<AuditEvent>,
 }
 
 impl<'a> Recorder<'a> {
     pub(crate) fn new(node: &'a NodeFacts, stamp: &'a Stamp) -> Self {
-        Self { node, stamp, history: Vec::new(), audit: Vec::new() }
+        Self { node, stamp, made: 0, history: Vec::new(), audit: Vec::new() }
     }
 
     pub(crate) fn asserted(&mut self, by: &Authority, entry: &Entry) {
@@ -162,8 +163,9 @@ impl<'a> Recorder<'a> {
             event.push_str(reason);
         }
         let since = self.node.provision_updated_at;
+        let uuid = self.next_id();
         self.history.push(HistoryEvent {
-            uuid: self.stamp.derived(self.history.len() + self.audit.len()),
+            uuid,
             at: self.stamp.at,
             event: cut_in_the_middle(event, EVENT_MAX_BYTES),
             user: cut(&by.user, USER_MAX_CHARS),
@@ -177,8 +179,9 @@ impl<'a> Recorder<'a> {
     }
 
     fn audit(&mut self, by: &Authority, action: AuditAction, summary: String, evidence: Value) {
+        let uuid = self.next_id();
         self.audit.push(AuditEvent {
-            uuid: self.stamp.derived(self.history.len() + self.audit.len()),
+            uuid,
             at: self.stamp.at,
             action,
             actor: by.clone(),
@@ -187,6 +190,11 @@ impl<'a> Recorder<'a> {
             summary,
             evidence,
         });
+    }
+
+    fn next_id(&mut self) -> Uuid {
+        self.made += 1;
+        self.stamp.derived(self.made)
     }
 
     fn node_label(&self) -> &str {
