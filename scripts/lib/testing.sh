@@ -70,7 +70,7 @@ result() { printf '%s\t%s\t%s\n' "$1" "$2" "${3:-}" >>"$RESULTS"; }
 cargo_tests() {
   local status=0
   if cargo nextest --version >/dev/null 2>&1; then
-    local report=${CARGO_TARGET_DIR:-target}/nextest/default/junit.xml
+    local report=target/nextest/default/junit.xml
     rm -f "$report"
     cargo nextest run --locked "$@" || status=$?
     [[ -f $report ]] || { result failed "cargo nextest run $*" "did not run any test"; return "$status"; }
@@ -82,7 +82,7 @@ cargo_tests() {
       END { give() }' "$report" >>"$RESULTS"
   else
     local log=$WORK/cargo-test.log
-    cargo test --locked "${@//--run-ignored=only/-- --ignored}" 2>&1 | tee "$log" || status=$?
+    cargo test --locked "$@" 2>&1 | tee "$log" || status=$?
     sed -n 's/^test \(.*\) \.\.\. ok$/passed\t\1\t/p; s/^test \(.*\) \.\.\. FAILED$/failed\t\1\t/p' "$log" >>"$RESULTS"
     [[ $status = 0 ]] || grep -q $'^failed' "$RESULTS" || result failed "cargo test $*" "did not build or run"
   fi
