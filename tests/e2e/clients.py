@@ -3,6 +3,7 @@ passwords; and the usage scenarios of typed maintenance, where those clients rea
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import openstack
 from openstack import exceptions as sdk_errors
 
 import scenarios
-from harness import Server, Work, clean_environment, equal, report
+from harness import APELORA, Server, Work, clean_environment, equal, report
 
 BIN = pathlib.Path(sys.executable).parent
 USER, PASSWORD = 'admin', 'secret'
@@ -170,6 +171,34 @@ def wrong_password():
         client.refused('HTTP 401', 'node', 'list')
 
 
+def demo():
+    """What the demo prints works as printed."""
+    with Work() as work:
+        home = clean_environment(HOME=str(work), XDG_CACHE_HOME=str(work), TMPDIR=str(work), NO_PROXY='127.0.0.1',
+                                 PATH=f'{BIN}:{os.environ["PATH"]}')
+        process = subprocess.Popen([APELORA, 'demo', '--listen', '127.0.0.1:0'], env=home, text=True, cwd=work,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        try:
+            lines = []
+            while 'Ctrl-C' not in (lines or [''])[-1]:
+                lines.append(next(process.stdout))
+            commands = [line for line in lines if line.startswith(('baremetal ', 'curl '))]
+            equal(len(commands), 3, 'commands to try')
+            outputs = [subprocess.run(['bash', '-c', command], env=home, check=True, text=True, timeout=120,
+                                      capture_output=True).stdout for command in commands]
+            for wanted in ('rack1-n1', 'rebalancing rack', 'hardware_failure: Disk 3 has bad sectors'):
+                equal(wanted in outputs[0], True, f'{wanted} in {outputs[0]}')
+            equal([(e['type'], e['scope']) for e in json.loads(outputs[1])['maintenance']],
+                  [('operator_hold', 'lessee'), ('operator_hold', 'owner'), ('hardware_failure', 'system')])
+            equal(json.loads(outputs[2])['type'], 'hardware_failure')
+            process.send_signal(signal.SIGINT)
+            equal(process.wait(60), 0, 'exit code after Ctrl-C')
+        finally:
+            process.kill()
+            process.wait()
+        equal([path.name for path in work.glob('apelora-demo-*')], [], 'left behind')
+
+
 def scenario_case(number, title, play):
     def case():
         with Work() as work, start(work, 'noauth') as server:
@@ -181,4 +210,5 @@ if __name__ == '__main__':
     os.environ.pop('OS_CLOUD', None)
     report([command_case(command, auth) for auth in ('noauth', 'http_basic') for command in ('baremetal', 'openstack')]
            + [sdk_case('noauth'), sdk_case('http_basic'), ('a wrong or missing password is refused', wrong_password)]
-           + [scenario_case(*scenario) for scenario in scenarios.SCENARIOS])
+           + [scenario_case(*scenario) for scenario in scenarios.SCENARIOS]
+           + [('what the demo prints works as printed', demo)])
