@@ -40,3 +40,10 @@ pub struct Changed {
     /// The active entries as they are now, in their order; empty when the node is gone.
     pub entries: Vec<Entry>,
 }
+
+impl Locked {
+    pub(crate) fn new(row: NodeRow, entries: Vec<Entry>) -> Self {
+        let node = LockedNode { node: row.facts(), entries };
+        Self { row, node }
+    }
+}

@@ -31,6 +31,7 @@ pub enum Width {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SqlType {
     Int,
+    BigInt,
     Varchar(usize),
     Text,
     LongText,
@@ -70,7 +71,7 @@ macro_rules! node_columns {
     };
 }
 
-use SqlType::{Bool, DateTime, Int, JsonLongText, JsonText, Text, Varchar};
+use SqlType::{BigInt, Bool, DateTime, Int, JsonLongText, JsonText, LongText, Text, Varchar};
 
 node_columns! {
     Id "id" Int;
@@ -149,10 +150,10 @@ impl NodeColumn {
     /// How wide its text may be; `None` for columns that hold no text.
     pub const fn width(self) -> Option<Width> {
         match self.sql_type() {
-            SqlType::Varchar(n) => Some(Width::Chars(n)),
-            SqlType::Text | SqlType::JsonText => Some(Width::Bytes(TEXT_BYTES)),
-            SqlType::LongText | SqlType::JsonLongText => Some(Width::Bytes(LONG_TEXT_BYTES)),
-            SqlType::Int | SqlType::Bool | SqlType::DateTime => None,
+            Varchar(n) => Some(Width::Chars(n)),
+            Text | JsonText => Some(Width::Bytes(TEXT_BYTES)),
+            LongText | JsonLongText => Some(Width::Bytes(LONG_TEXT_BYTES)),
+            Int | BigInt | Bool | DateTime => None,
         }
     }
 }
@@ -160,7 +161,7 @@ impl NodeColumn {
 impl SqlType {
     pub(crate) const fn kind(self) -> Kind {
         match self {
-            Self::Int => Kind::Int,
+            Self::Int | Self::BigInt => Kind::Int,
             Self::Varchar(_) | Self::Text | Self::LongText => Kind::Text,
             Self::JsonText | Self::JsonLongText => Kind::Json,
             Self::Bool => Kind::Bool,

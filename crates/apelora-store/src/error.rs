@@ -124,6 +124,12 @@ pub enum Unstorable {
         /// The column.
         column: NodeColumn,
     },
+    /// A column that must have a value has none.
+    #[error("{column} is missing")]
+    Missing {
+        /// The column.
+        column: NodeColumn,
+    },
     /// A column that only the store sets.
     #[error("{column} cannot be set")]
     NotSettable {

@@ -4,15 +4,22 @@
 //! pure decision, and makes the answer true in the same transaction, or not at all. No type of a database library is
 //! part of this crate's interface, and no text of a statement is part of an error's own text.
 
+mod backfill;
+mod chance;
 mod change;
 mod column;
 mod config;
+mod engine;
 mod error;
 mod node;
 mod query;
 mod record;
+mod schema;
 mod store;
+mod table;
+mod transact;
 mod upkeep;
+mod work;
 
 pub use change::{Changed, Locked, NodeChange};
 pub use column::{Kind, NodeColumn, UnknownColumn, Width};

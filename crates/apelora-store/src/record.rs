@@ -49,6 +49,8 @@ pub struct AuditRecord {
     pub project: String,
     /// The rank with which that user acted; empty for none.
     pub scope: String,
+    /// The worker's epoch, when a worker did it.
+    pub epoch: Option<i64>,
     /// What was done, such as `maintenance.asserted`.
     pub action: String,
     /// How it ended: `success`, `failed` or `refused`.

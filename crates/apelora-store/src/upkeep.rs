@@ -1,4 +1,120 @@
-//! What upkeep reports.
+//! Upkeep: its transactions, and what it reports.
+
+use std::convert::Infallible;
+
+use time::PrimitiveDateTime;
+use uuid::Uuid;
+
+use crate::engine::{Conn, Fault};
+use crate::table::pin::{self, Pin};
+use crate::table::{audit, change, history};
+use crate::transact::{Stop, Work};
+
+/// What is noted about the pin. Each of these comes to the same when it is done twice, so none has an id to look for.
+pub(crate) enum MarkPin {
+    /// A start, with or without the pin.
+    Start { pinned: bool },
+    /// Nothing; the row is only read.
+    Look,
+    /// A backfill that was begun when `wanted` of them were wanted.
+    Done { wanted: i64 },
+}
+
+impl Work for MarkPin {
+    type Locked = Pin;
+    type Out = Pin;
+    type Refusal = Infallible;
+
+    fn change(&self) -> Uuid {
+        Uuid::nil()
+    }
+
+    async fn lock(&mut self, tx: &mut Conn) -> Result<Pin, Fault> {
+        pin::lock(tx).await
+    }
+
+    async fn write(&mut self, tx: &mut Conn, before: Pin) -> Result<Pin, Stop<Infallible>> {
+        let mut pin = before;
+        match self {
+            Self::Start { pinned } => {
+                pin.wanted += i64::from(before.pinned && !*pinned);
+                pin.pinned = *pinned;
+            }
+            Self::Look => {}
+            Self::Done { wanted } => pin.done = pin.done.max(*wanted),
+        }
+        if pin != before {
+            pin::write(tx, pin).await?;
+        }
+        Ok(pin)
+    }
+}
+
+/// Deletes the oldest records of one node's history.
+pub(crate) struct OldHistory {
+    pub(crate) node_id: i64,
+    pub(crate) before: PrimitiveDateTime,
+    pub(crate) limit: i64,
+}
+
+impl Work for OldHistory {
+    type Locked = ();
+    type Out = u64;
+    type Refusal = Infallible;
+
+    fn change(&self) -> Uuid {
+        Uuid::nil()
+    }
+
+    async fn lock(&mut self, _tx: &mut Conn) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    async fn write(&mut self, tx: &mut Conn, (): ()) -> Result<u64, Stop<Infallible>> {
+        let limit = u64::try_from(self.limit).unwrap_or(0);
+        let records = history::oldest(tx, self.node_id, self.before, limit).await?;
+        Ok(history::delete(tx, &records).await?)
+    }
+}
+
+/// Tables that only grow, and lose their oldest rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Rows {
+    Changes,
+    Audit,
+}
+
+/// Deletes the oldest rows of such a table.
+pub(crate) struct OldRows {
+    pub(crate) rows: Rows,
+    pub(crate) before: PrimitiveDateTime,
+}
+
+impl OldRows {
+    /// The most rows in one transaction.
+    pub(crate) const LIMIT: u64 = 1_000;
+}
+
+impl Work for OldRows {
+    type Locked = ();
+    type Out = u64;
+    type Refusal = Infallible;
+
+    fn change(&self) -> Uuid {
+        Uuid::nil()
+    }
+
+    async fn lock(&mut self, _tx: &mut Conn) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    async fn write(&mut self, tx: &mut Conn, (): ()) -> Result<u64, Stop<Infallible>> {
+        Ok(match self.rows {
+            Rows::Changes => change::delete_before(tx, self.before, Self::LIMIT).await?,
+            Rows::Audit => audit::delete_before(tx, self.before, Self::LIMIT).await?,
+        })
+    }
+}
 
 /// How far a backfill is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,0 +1,7 @@
+//! The store on every engine: SQLite always, PostgreSQL and MariaDB when their servers are given.
+
+// Every function here is a test or helps one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod basics;
+mod lab;
