@@ -64,7 +64,7 @@ impl Api {
             id: format!("req-{}", self.app.new_id()),
             began: Instant::now(),
             method: parts.method.clone(),
-            at_root: parts.uri.path() == "/",
+            at_root: matches!(parts.uri.path(), "/" | "//"),
             accept: Accept::of(&parts.headers),
             version: None,
             route: NO_ROUTE,

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 /// What a path of the Bare Metal API names. Idents are as the client wrote them, decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// `/`
+    /// `/`, and `//` as well
     Root,
     /// `/v1`
     V1,
@@ -112,7 +112,7 @@ pub(crate) fn parse(path: &str, strip_json: bool) -> Result<Route, NoRoute> {
     let json_suffix = stripped.is_some();
     let path = stripped.unwrap_or(&decoded);
     let mut segments: Vec<&str> = path.strip_prefix('/').ok_or(NoRoute::Unknown)?.split('/').collect();
-    if segments == [""] {
+    if segments == [""] || segments == ["", ""] {
         return Ok(Route::Root);
     }
     if segments.first() == Some(&"v1") {
@@ -188,6 +188,7 @@ mod tests {
     fn recorded_paths() {
         for (path, route) in [
             ("/", Route::Root),
+            ("//", Route::Root),
             ("/v1", Route::V1),
             ("/v1/", Route::V1),
             ("/nodes", Route::Nodes),
@@ -216,7 +217,7 @@ mod tests {
             ("/v1/v1/nodes", NoRoute::Unknown),
             ("/v1.json", NoRoute::Unknown),
             ("/v1/nodes.json", NoRoute::Unknown),
-            ("//", NoRoute::Unknown),
+            ("///", NoRoute::Unknown),
             ("", NoRoute::Unknown),
             ("/v1/nodes/ports", NoRoute::Unknown),
             ("/v1/nodes/history", NoRoute::Unknown),

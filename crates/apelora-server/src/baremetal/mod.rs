@@ -35,7 +35,7 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     /// How nodes are shown in the answer.
     fn view(&self) -> View<'_> {
-        View { version: self.cx.version, base: self.base, host: self.app.host() }
+        View { version: self.cx.version, base: self.base, host: self.app.host(), held: false }
     }
 
     /// The ident in the path.

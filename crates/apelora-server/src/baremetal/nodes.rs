@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Call, listing};
 use crate::authorise;
 use crate::error::ApiError;
-use crate::node::render::{self, Selection};
+use crate::node::render::{self, Selection, View};
 use crate::node::{create as creation, patch};
 use crate::python;
 use crate::reply::Success;
@@ -43,7 +43,8 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Success, ApiError> {
     args.only(&["reset_interfaces"])?;
     let patch = patch::parse(&body, args.bool("reset_interfaces")?, call.cx.version)?;
     let row = call.app.update_node(call.cx, call.ident()?, &patch).await?;
-    Ok(Success::json(render::node(&row, &Selection::all(call.cx.version), &call.view())))
+    let view = View { held: true, ..call.view() };
+    Ok(Success::json(render::node(&row, &Selection::all(call.cx.version), &view)))
 }
 
 /// DELETE /v1/nodes/{ident}.

@@ -20,6 +20,9 @@ pub(crate) struct View<'a> {
     pub(crate) base: &'a str,
     /// This service's name.
     pub(crate) host: &'a str,
+    /// Whether the node is shown as this service holds it: the reference answers a PATCH before it lets go of the
+    /// node, so that its own name is the `reservation`.
+    pub(crate) held: bool,
 }
 
 /// Which fields of a node to show, in which order.
@@ -74,6 +77,7 @@ pub(crate) fn write_node(out: &mut Vec<u8>, row: &NodeRow, selection: &Selection
         out.extend_from_slice(field.name.as_bytes());
         out.extend_from_slice(b"\": ");
         match field.source {
+            Source::Column(NodeColumn::Reservation) if view.held => write_text(out, view.host),
             Source::Column(column) => write_cell(out, row.get(column), field.form, view.version),
             Source::Links => write_links(out, view.base, &["nodes", uuid]),
             Source::PartLinks(part) => write_links(out, view.base, &["nodes", uuid, part]),
@@ -192,7 +196,7 @@ mod tests {
     use super::*;
 
     fn view(version: u16) -> View<'static> {
-        View { version: Microversion::new(version), base: "http://h:1", host: "me" }
+        View { version: Microversion::new(version), base: "http://h:1", host: "me", held: false }
     }
 
     fn show(row: &NodeRow, names: &[&str], version: u16) -> String {
