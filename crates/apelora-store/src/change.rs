@@ -20,7 +20,7 @@ pub struct NodeChange {
     pub fields: NodePatch,
     /// A change of the entries; flag, reason and fault follow from it.
     pub plan: Option<Plan>,
-    /// Whether the node goes, with its entries and its history.
+    /// Whether the node goes, with its entries and its history. Needs the plan of `Operation::DeleteNode`.
     pub remove_node: bool,
 }
 

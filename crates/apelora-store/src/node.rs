@@ -248,7 +248,11 @@ impl NodePatch {
 
     /// Sets a column; the last value counts.
     pub fn set(&mut self, column: NodeColumn, cell: impl Into<Cell>) {
-        let cell = cell.into();
+        let cell = match cell.into() {
+            // One of the engines keeps no fraction.
+            Cell::Time(at) => Cell::Time(at.truncate_to_second()),
+            cell => cell,
+        };
         match self.cells.iter_mut().find(|(c, _)| *c == column) {
             Some((_, old)) => *old = cell,
             None => self.cells.push((column, cell)),

@@ -158,7 +158,7 @@ impl Store {
             return Err(ChangeError::Unstorable(Unstorable::Missing { column: NodeColumn::Uuid }));
         };
         let key = NodeKey::Uuid(uuid.clone());
-        let mut work = CreateNode { stamp, key, fields, plan, was_taken: false };
+        let mut work = CreateNode { stamp, key, fields, plan };
         self.transact(&mut work).await.map_err(Into::into)
     }
 

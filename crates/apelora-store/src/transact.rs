@@ -22,6 +22,8 @@ const TRIES: u32 = 6;
 
 /// A transaction, as something that can be run again.
 pub(crate) trait Work: Send {
+    /// Whether [`Self::lock`] waits for an earlier try.
+    const LOCKS: bool = true;
     /// What is read under the lock.
     type Locked: Send;
     /// What it comes to.
@@ -32,7 +34,8 @@ pub(crate) trait Work: Send {
     /// The id that it writes into `apelora_change`.
     fn change(&self) -> Uuid;
 
-    /// Takes the lock that every transaction takes which changes the same things.
+    /// Takes the lock that every transaction takes which changes the same things. An earlier try of this very work has
+    /// ended when it is granted, unless there is nothing to lock: then `LOCKS` is false.
     fn lock(&mut self, tx: &mut Conn) -> impl Future<Output = Result<Self::Locked, Fault>> + Send;
 
     /// Decides and writes.
@@ -48,6 +51,8 @@ pub(crate) trait Work: Send {
 pub(crate) enum Stop<R> {
     /// By decision.
     Refused(R),
+    /// By a value that is taken already; perhaps by an earlier try of this very work, whose commit was not answered.
+    Taken(R),
     /// Somebody else wrote what was not there when it was read: run it again, so that the decision sees it.
     Stale(Fault),
     /// The database.
@@ -158,6 +163,11 @@ pub(crate) async fn transact<W: Work>(
         let (fault, again) = match attempt(pools, limits, counters, work, &mut doubt).await {
             Ok(out) => return Ok(out),
             Err(Stop::Refused(refusal)) => return Err(Failure::Refused(refusal)),
+            Err(Stop::Taken(refusal)) => match resolve(pools, limits, work, &mut doubt).await {
+                Ok(Some(out)) => return Ok(out),
+                Ok(None) => return Err(Failure::Refused(refusal)),
+                Err(fault) => (fault, true),
+            },
             Err(Stop::Stale(fault)) => (fault, true),
             Err(Stop::Fault(fault)) => {
                 let again = matches!(
@@ -188,6 +198,23 @@ pub(crate) async fn transact<W: Work>(
         tracing::debug!(%fault, tries, asked, "transaction is run again");
         tokio::time::sleep(chance::pause(tries + asked)).await;
     }
+}
+
+/// Whether the commit that was not answered was kept after all, now that it is known to have ended.
+async fn resolve<W: Work>(
+    pools: &Pools,
+    limits: Limits,
+    work: &W,
+    doubt: &mut Option<Doubt<W::Out>>,
+) -> Result<Option<W::Out>, Fault> {
+    if doubt.is_none() {
+        return Ok(None);
+    }
+    let mut tx = pools.writer(Some(limits.statement)).await?;
+    tx.begin().await?;
+    let was_kept = change::exists(&mut tx, work.change()).await?;
+    tx.rollback().await;
+    Ok(if was_kept { doubt.take().map(|doubt| doubt.out) } else { None })
 }
 
 fn failure<R>(fault: Fault, again: bool) -> Failure<R> {
@@ -224,13 +251,13 @@ async fn attempt<W: Work>(
             }
             return Err(Fault::new(Class::Other, "an unanswered commit without an outcome").into());
         }
-        open.settled = true;
+        open.settled = W::LOCKS;
     }
     let out = match work.write(&mut tx, locked).await {
         Ok(out) => out,
         Err(stop) => {
             match &stop {
-                Stop::Refused(_) => tx.rollback().await,
+                Stop::Refused(_) | Stop::Taken(_) => tx.rollback().await,
                 Stop::Stale(fault) | Stop::Fault(fault) => tx.abandon(fault).await,
             }
             return Err(stop);

@@ -90,6 +90,9 @@ async fn apply<E>(
     if fields.is_empty() && plan.is_none() && !remove_node {
         return Ok(Changed { row, entry: None, entries: before.entries });
     }
+    if remove_node && plan.is_none() {
+        return Err(Fault::new(Class::Other, "a node cannot be removed without the plan that ends its entries").into());
+    }
     let id = node::id(&row);
     if let Some(plan) = plan {
         write_plan(tx, id, plan, stamp).await?;
@@ -146,7 +149,7 @@ fn made(plan: Option<&Plan>, stamp: &Stamp) -> Option<Entry> {
 
 fn taken<E>(fault: Fault, fields: &NodePatch) -> Stop<Refusal<E>> {
     match node::conflict(&fault, fields) {
-        Some(conflict) => Stop::Refused(Refusal::Conflict(conflict)),
+        Some(conflict) => Stop::Taken(Refusal::Conflict(conflict)),
         None => Stop::Fault(fault),
     }
 }
@@ -157,11 +160,10 @@ pub(crate) struct CreateNode<'a> {
     pub(crate) key: NodeKey,
     pub(crate) fields: NodePatch,
     pub(crate) plan: Option<Plan>,
-    /// Whether a value was found to be taken once already.
-    pub(crate) was_taken: bool,
 }
 
 impl Work for CreateNode<'_> {
+    const LOCKS: bool = false;
     type Locked = ();
     type Out = Changed;
     type Refusal = Refusal<Infallible>;
@@ -177,16 +179,9 @@ impl Work for CreateNode<'_> {
     }
 
     async fn write(&mut self, tx: &mut Conn, (): ()) -> Result<Self::Out, Stop<Self::Refusal>> {
-        let Self { stamp, key, fields, plan, was_taken } = self;
+        let Self { stamp, key, fields, plan } = self;
         let plan = plan.as_ref();
-        if let Err(fault) = node::insert(tx, fields, plan, stamp.at).await {
-            // The other node may be this one, out of a try whose commit was not answered: look for that once.
-            let seen = std::mem::replace(was_taken, true);
-            return Err(match node::conflict(&fault, fields) {
-                Some(_) if !seen => Stop::Stale(fault),
-                _ => taken(fault, fields),
-            });
-        }
+        node::insert(tx, fields, plan, stamp.at).await.map_err(|fault| taken(fault, fields))?;
         let row = node::read(tx, key, NodeColumn::ALL).await?;
         let row = row.ok_or_else(|| Fault::new(Class::Other, "a node that was just made is not there"))?;
         if let Some(plan) = plan {

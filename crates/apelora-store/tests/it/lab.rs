@@ -1,6 +1,7 @@
 //! Databases for tests: each test has one of its own on every engine that is given.
 
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use apelora_maintenance::{Authority, Denial, Entry, LockedNode, Operation, Scope, Stamp, plan};
@@ -70,7 +71,12 @@ impl Lab {
         Self { engine, config, url, admin, name, _folder: folder }
     }
 
-    async fn remove(&self) {
+    /// Another empty database of the same engine; to be removed by hand.
+    pub async fn sibling(&self) -> Self {
+        Self::new(self.engine, self.admin.clone()).await
+    }
+
+    pub async fn remove(&self) {
         if let Some(admin) = &self.admin {
             let force = if self.engine == Engine::Postgres { " WITH (FORCE)" } else { "" };
             execute(self.engine, admin, &format!("DROP DATABASE {}{force}", self.name)).await;
@@ -107,7 +113,7 @@ async fn execute(engine: Engine, url: &str, statement: &str) -> u64 {
     let sql = sqlx::raw_sql(AssertSqlSafe(statement.to_owned()));
     let done = match engine {
         Engine::Sqlite => {
-            let mut conn = SqliteConnection::connect(url).await.unwrap();
+            let mut conn = SqliteConnection::connect(&format!("{url}?mode=rwc")).await.unwrap();
             let done = sql.execute(&mut conn).await.map(|d| d.rows_affected());
             conn.close().await.unwrap();
             done
@@ -150,6 +156,18 @@ async fn texts(engine: Engine, url: &str, query: &str) -> Vec<String> {
         Engine::Postgres => texts!(PgConnection),
         Engine::MariaDb => texts!(MySqlConnection),
     }
+}
+
+/// A file of recorded data: `tests/data` of the workspace, or the folder that the environment names.
+pub fn data(path: &str) -> PathBuf {
+    let folder = environment("APELORA_TEST_DATA").map(PathBuf::from).unwrap_or_else(|| {
+        let mut folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        while !folder.join("Cargo.lock").exists() {
+            folder = folder.parent().expect("the workspace's root is above");
+        }
+        folder.join("tests/data")
+    });
+    folder.join(path)
 }
 
 /// The time of the tests' first change.
