@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What scripts/test and the suites share. A suite is a file scripts/suites/NAME that is read in a shell of its own with
-# these functions at hand. It defines `run`; and, if it needs more than cargo, `needs`, which installs that. A suite
-# without `needs` also runs with --quick.
+# these functions at hand. It defines `run`; and, if it needs more than cargo, `needs`, which installs that: then it is
+# left out with --quick. What makes it more whole, but not with --quick, is installed by `wants`.
 #
 # A suite counts through cargo_tests and tap_tests alone. It stops what it starts with `at_end`.
 
@@ -19,7 +19,7 @@ say() { printf '\n== %s\n' "$*"; }
 
 as_root() { if [[ $(id -u) = 0 ]]; then "$@"; else sudo "$@"; fi; }
 
-# need_program PROGRAM PACKAGE: the Debian package, if the program is not there.
+# need_program PROGRAM PACKAGE: the Debian package, if the program is not in PATH or at that path.
 need_program() {
   [[ -z $(PATH=$PATH:/usr/sbin:/sbin type -P "$1") ]] || return 0
   [[ -n $(type -P apt-get) ]] || die "$1 is missing; install it (on Debian: package $2)"
@@ -33,6 +33,23 @@ need_nextest() {
   cargo nextest --version >/dev/null 2>&1 && return
   say "installing cargo-nextest"
   cargo install --locked --quiet cargo-nextest@0.9.143
+}
+
+# need_database postgres|mariadb: a server of its own on loopback until the suite ends, away from the checkout, which
+# the server's user may not be able to enter. Sets APELORA_TEST_<NAME>_URL and APELORA_TEST_<NAME>_WORK.
+need_database() {
+  local folder variable=APELORA_TEST_${1^^}
+  case $1 in
+    postgres) need_program "$(compgen -G '/usr/lib/postgresql/*/bin/initdb' | head -n 1)" postgresql ;;
+    mariadb) need_program mariadbd mariadb-server ;;
+  esac
+  need_program python3 python3
+  folder=$(mktemp -d "/tmp/apelora-$1.XXXXXX")
+  at_end "rm -rf $folder"
+  at_end "tests/labs/$1.sh stop $folder"
+  # Not in $(...), which would wait for the server to end.
+  tests/labs/"$1".sh start "$folder" >"$WORK/$1.log"
+  export "${variable}_WORK=$folder" "${variable}_URL=$(tests/labs/"$1".sh url "$folder")"
 }
 
 # need_python VENV REQUIREMENTS: a virtual environment under .work/ with exactly these packages; sets PYTHON and PATH.
