@@ -143,6 +143,12 @@ impl Store {
         page.ok_or_else(|| StoreError::UnknownMarker(query.marker.clone().unwrap_or_default()))
     }
 
+    /// How the database would answer the query, in its own words.
+    #[doc(hidden)]
+    pub async fn explain(&self, query: &NodeQuery) -> Result<String, StoreError> {
+        Ok(node::explain(&mut self.reader().await?, query).await?)
+    }
+
     /// Makes a node: `fields` must hold the uuid. A plan, made on the facts of the node to be, gives its first entries.
     ///
     /// # Errors

@@ -17,10 +17,10 @@ use crate::lab::{
 /// Everything that the database says of its tables, as sorted lines that begin with the table's name.
 async fn catalogue(lab: &Lab) -> BTreeSet<String> {
     let queries: &[&str] = match lab.engine {
-        Engine::Sqlite => &[
-            "SELECT tbl_name || ' ' || type || ' ' || name || ' ' || sql FROM sqlite_master \
-             WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'",
-        ],
+        Engine::Sqlite => {
+            &["SELECT tbl_name || ' ' || type || ' ' || name || ' ' || sql FROM sqlite_master \
+             WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'"]
+        }
         Engine::Postgres => &[
             "SELECT concat_ws(' ', table_name, ordinal_position, column_name, data_type, character_maximum_length, \
              is_nullable, column_default, collation_name) FROM information_schema.columns \
@@ -120,7 +120,8 @@ async fn an_upgrade_that_was_killed_is_finished_by_the_next() {
         lab.sql("DROP TABLE apelora_pin").await;
         lab.sql("DELETE FROM apelora_migration WHERE version >= 2").await;
         if lab.engine != Engine::Sqlite {
-            lab.sql("UPDATE apelora_migration_lock SET holder = 'dead', expires_at = '2026-01-01 00:00:00'").await;
+            lab.sql("UPDATE apelora_migration_lock SET holder = 'dead', expires_at = '2026-01-01 00:00:00'")
+                .await;
         }
         Store::upgrade(&lab.config).await.unwrap();
         assert_eq!(catalogue(&lab).await, fresh);
@@ -128,7 +129,8 @@ async fn an_upgrade_that_was_killed_is_finished_by_the_next() {
         // One that is alive is waited for.
         if lab.engine != Engine::Sqlite {
             lab.sql("DELETE FROM apelora_migration WHERE version = 3").await;
-            lab.sql("UPDATE apelora_migration_lock SET holder = 'alive', expires_at = '2099-01-01 00:00:00'").await;
+            lab.sql("UPDATE apelora_migration_lock SET holder = 'alive', expires_at = '2099-01-01 00:00:00'")
+                .await;
             let config = lab.config.clone();
             let waiting = tokio::spawn(async move { Store::upgrade(&config).await });
             tokio::time::sleep(std::time::Duration::from_millis(300)).await;
@@ -174,7 +176,10 @@ async fn an_unknown_schema_is_refused_with_what_to_do() {
         let foreign = lab.sibling().await;
         foreign.sql("CREATE TABLE nodes (id INTEGER PRIMARY KEY, hostname VARCHAR(9))").await;
         let error = Store::upgrade(&foreign.config).await.unwrap_err();
-        assert!(matches!(&error, ConnectError::Schema(text) if text.contains("lacks the columns uuid,")), "{error}");
+        assert!(
+            matches!(&error, ConnectError::Schema(text) if text.contains("lacks the columns uuid,")),
+            "{error}"
+        );
         assert_eq!(only(&catalogue(&foreign).await, is_ours), BTreeSet::new());
         foreign.remove().await;
     })
@@ -335,7 +340,8 @@ async fn a_sqlite_file_is_its_owners_only_and_its_folder_must_be_there() {
     assert!(missing.contains("no/such does not exist; make it first"), "{missing}");
     let directory = refusal(folder.path().to_path_buf()).await;
     assert!(directory.contains("it is a directory"), "{directory}");
-    fs::write(folder.path().join("text"), "this is a text, and no database at all: it is too short for that").unwrap();
+    fs::write(folder.path().join("text"), "this is a text, and no database at all: it is too short for that")
+        .unwrap();
     let text = refusal(folder.path().join("text")).await;
     assert!(text.contains("check that it is a SQLite database"), "{text}");
 }
