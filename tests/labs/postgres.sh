@@ -38,11 +38,6 @@ with socket.socket() as s:
     cat "$dir/port"
 }
 
-# The port of the last start, so that clients find a server that was stopped and started; at first a free one.
-port() {
-    sed -n 's|.*:\([0-9]*\)/.*|\1|p' "$dir/url" 2>/dev/null | grep . || free_port
-}
-
 case $verb in
 start)
     bin=$(find_bin)
