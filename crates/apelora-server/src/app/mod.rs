@@ -12,7 +12,7 @@ use apelora_store::{
 };
 use tracing::error;
 
-pub(crate) use history::{HistoryPage, SeenRecord};
+pub(crate) use history::SeenRecord;
 pub(crate) use maintenance::{NewEntry, ReadEntries, SeenEntry};
 
 use crate::auth::Caller;
@@ -190,6 +190,7 @@ fn key(ident: &str, version: Microversion) -> Result<Option<NodeKey>, ApiError> 
 }
 
 /// The answer to a failed read.
+#[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
 fn store_error(failure: StoreError) -> ApiError {
     match &failure {
         StoreError::UnknownMarker(marker) => ApiError::no_node(marker),
