@@ -47,7 +47,7 @@ fn main() -> ExitCode {
             let time = each(ROUNDS, || {
                 black_box(rules.enforce(black_box(name), creds, &target).allowed);
             });
-            println!("{time:>10.0?}  {name} for the {who}");
+            println!("{:>9} ns  {name} for the {who}", time.as_nanos());
             slowest = slowest.max(time);
         }
     }
@@ -63,13 +63,13 @@ fn main() -> ExitCode {
             black_box((who, seen));
         }
     }) / 4;
-    println!("{list:>10.0?}  which of 1,000 nodes may a caller see");
+    println!("{:>9} µs  which of 1,000 nodes may a caller see", list.as_micros());
     let file = sample();
     let compile = each(20, || {
         let source = Source { name: "policy.yaml", text: &file };
         black_box(Rules::compile(&[source], &Settings::default()).is_ok());
     });
-    println!("{compile:>10.0?}  loading a policy file with all rules");
+    println!("{:>9} µs  loading a policy file with all rules", compile.as_micros());
 
     let within = slowest < Duration::from_micros(5) && list < Duration::from_millis(5);
     if within { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -166,8 +166,9 @@ impl What {
         }
         let wanted = match Format::parse(wanted) {
             Ok(format) => format,
-            // Valid in the language, but it can never be equal to anything.
-            Err(FormatFault::WithoutKey) => return Ok(Self::Malformed),
+            Err(FormatFault::WholeTarget) if kind == "role" || kind::read(kind).is_ok() => {
+                return Ok(Self::Malformed);
+            }
             Err(fault) => {
                 return Err(CheckFault::Format { check: text.to_owned(), why: fault.describe() });
             }

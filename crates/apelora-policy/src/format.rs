@@ -60,8 +60,11 @@ pub(crate) enum FormatFault {
     Conversion(char),
     /// `*` or a number over the limit where a width or precision stands.
     Width,
-    /// `%s` without a key, which would insert the whole target as one text. Never equal to anything sensible.
-    WithoutKey,
+    /// A conversion without a key that stands among others or asks for a number.
+    MissingKey,
+    /// Nothing but `%s` without a key, which would insert the whole target as one text. Valid in the language, and never
+    /// equal to anything.
+    WholeTarget,
 }
 
 /// A value of the target cannot take the form that the conversion asks for.
@@ -75,7 +78,7 @@ impl FormatFault {
             Self::OpenKey => "'%(' is not closed with ')'".to_owned(),
             Self::Conversion(letter) => format!("'%' is followed by the unknown conversion '{letter}'"),
             Self::Width => format!("a width or precision is '*' or over {WIDTH_MAX}"),
-            Self::WithoutKey => "'%' is not followed by a '(key)'".to_owned(),
+            Self::MissingKey | Self::WholeTarget => "'%' is not followed by a '(key)'".to_owned(),
         }
     }
 }
@@ -85,6 +88,7 @@ impl Format {
         let mut pieces = Vec::new();
         let mut text = String::new();
         let mut rest = source;
+        let (mut fields, mut keyless) = (0, 0);
         while let Some((before, after)) = rest.split_once('%') {
             text.push_str(before);
             if let Some(after) = after.strip_prefix('%') {
@@ -95,9 +99,14 @@ impl Format {
             if !text.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut text)));
             }
+            fields += 1;
+            keyless += usize::from(!after.starts_with('('));
             let (field, after) = Field::parse(after)?;
             pieces.push(Piece::Field(field));
             rest = after;
+        }
+        if keyless > 0 {
+            return Err(if fields == 1 { FormatFault::WholeTarget } else { FormatFault::MissingKey });
         }
         text.push_str(rest);
         if !text.is_empty() {
@@ -190,8 +199,8 @@ impl Field {
             'o' => Conversion::Octal,
             other => return Err(FormatFault::Conversion(other)),
         };
-        if !has_key {
-            return Err(FormatFault::WithoutKey);
+        if !has_key && !matches!(field.conversion, Conversion::Text | Conversion::Quoted) {
+            return Err(FormatFault::MissingKey);
         }
         Ok((field, &rest[letter.len_utf8()..]))
     }
@@ -302,8 +311,8 @@ fn integer(found: Found<'_>, cut_fractions: bool) -> Result<i128, NotANumber> {
                 return Ok(whole);
             }
             match written.parse::<f64>() {
-                // In this range every cut number is exact.
-                Ok(fraction) if cut_fractions && fraction.abs() < 1e15 => {
+                // Formatting is exact, so this is the whole number that the fraction stands for.
+                Ok(fraction) if cut_fractions => {
                     format!("{:.0}", fraction.trunc()).parse().map_err(|_| NotANumber)
                 }
                 _ => Err(NotANumber),
@@ -326,8 +335,7 @@ mod tests {
 
     #[test]
     fn values_are_inserted() {
-        let values =
-            json!({"a": "p1", "n": 42, "neg": -5, "f": 1.9, "t": true, "": "e", "(x)": "y", "nil": null});
+        let values = json!({"a": "p1", "n": 42, "neg": -5, "f": 1.9, "t": true, "": "e", "(x)": "y", "nil": null, "huge": 1e22});
         for (format, text) in [
             ("%(a)s", "p1"),
             ("x%(a)sy%%", "xp1y%"),
@@ -340,6 +348,7 @@ mod tests {
             ("%(neg)05d % (neg)d", "-0005"),
             ("%(n)x %(n)#X %(n)#o %(n)ld", "2a 0X2A 0o52 42"),
             ("%(f)d %(f)i %(t)d", "1 1 1"),
+            ("%(huge)d", "10000000000000000000000"),
         ] {
             if format.contains("% (") {
                 assert_eq!(Format::parse(format).unwrap_err(), FormatFault::Conversion('('));
@@ -353,8 +362,8 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_not_converted() {
-        let values = json!({"a": "1", "nil": null, "f": 1.5, "big": 1e300});
-        for format in ["%(a)d", "%(nil)d", "%(f)x", "%(big)d"] {
+        let values = json!({"a": "1", "nil": null, "f": 1.5, "big": 1e300, "text": "1e3"});
+        for format in ["%(a)d", "%(nil)d", "%(f)x", "%(big)d", "%(text)d"] {
             let format = Format::parse(format).unwrap();
             assert_eq!(format.fill(&Target::values(values.as_object().unwrap())), Err(NotANumber));
         }
@@ -373,7 +382,11 @@ mod tests {
             ("%(x)999999999s", FormatFault::Width),
             ("%(x).1001s", FormatFault::Width),
             ("%(x)99999999999999999999999s", FormatFault::Width),
-            ("%s", FormatFault::WithoutKey),
+            ("%s", FormatFault::WholeTarget),
+            ("x%5rx", FormatFault::WholeTarget),
+            ("%d", FormatFault::MissingKey),
+            ("%s%s", FormatFault::MissingKey),
+            ("%(a)s%s", FormatFault::MissingKey),
         ] {
             assert_eq!(Format::parse(format).err(), Some(fault), "{format}");
         }

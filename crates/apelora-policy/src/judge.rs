@@ -127,7 +127,7 @@ impl Rules {
                 return decide(false, Reason::Scope { token, wanted });
             }
         }
-        let mut judge = Judge { rules: self, creds, target, level: 0, asked: 0, trace };
+        let mut judge = Judge { rules: self, creds, target, depth: 0, hops: 0, asked: 0, trace };
         match judge.node(&rule.node) {
             Ok(Verdict { holds, by: Some(by) }) => {
                 decide(holds, Reason::Check { text: &by.check.text, holds: by.holds })
@@ -201,7 +201,11 @@ struct Judge<'r, 'c> {
     rules: &'r Rules,
     creds: &'c Creds,
     target: &'c Target<'c>,
-    level: usize,
+    /// How many nodes lie above, in this rule and those that refer to it.
+    depth: usize,
+    /// How many references lie above.
+    hops: usize,
+    /// How many checks were judged.
     asked: usize,
     trace: Option<&'c mut Trace>,
 }
@@ -209,14 +213,17 @@ struct Judge<'r, 'c> {
 impl<'r> Judge<'r, '_> {
     /// `and` and `or` stop at the first check that decides them, so that what stands behind is not judged at all.
     fn node(&mut self, node: &'r Node) -> Result<Verdict<'r>, Undecided<'r>> {
-        match node {
+        self.depth += 1;
+        let verdict = match node {
             Node::Always => Ok(Verdict { holds: true, by: None }),
             Node::Never | Node::Broken(_) => Ok(Verdict { holds: false, by: None }),
             Node::Not(inner) => self.node(inner).map(|verdict| Verdict { holds: !verdict.holds, ..verdict }),
             Node::And(items) => self.until(items, false),
             Node::Or(items) => self.until(items, true),
             Node::Check(check) => self.check(check),
-        }
+        };
+        self.depth -= 1;
+        verdict
     }
 
     fn until(&mut self, items: &'r [Node], decisive: bool) -> Result<Verdict<'r>, Undecided<'r>> {
@@ -232,7 +239,7 @@ impl<'r> Judge<'r, '_> {
 
     fn check(&mut self, check: &'r Check) -> Result<Verdict<'r>, Undecided<'r>> {
         self.asked += 1;
-        let at = self.trace.as_deref_mut().map(|trace| trace.begin(self.level, &check.text));
+        let at = self.trace.as_deref_mut().map(|trace| trace.begin(self.hops, &check.text));
         let verdict = if let What::Rule { rule, .. } = check.what {
             self.referred(check, rule)?
         } else {
@@ -250,12 +257,12 @@ impl<'r> Judge<'r, '_> {
             return Ok(Verdict { holds: false, by: Some(Decisive { check, holds: false }) });
         };
         // Files that could come here are refused when they are loaded.
-        if self.level >= links::DEPTH_MAX || self.asked > links::COST_MAX {
+        if self.depth > links::DEPTH_MAX || self.asked > links::COST_MAX {
             return Err(Undecided { check: &check.text, why: Undecidable::Endless });
         }
-        self.level += 1;
+        self.hops += 1;
         let verdict = self.node(&rule.node)?;
-        self.level -= 1;
+        self.hops -= 1;
         // A constant rule leaves the reference itself as what made the difference.
         let by = verdict.by.or(Some(Decisive { check, holds: verdict.holds }));
         Ok(Verdict { by, ..verdict })

@@ -185,8 +185,9 @@ fn refuse_inverted_failures(rules: &[Rule], graph: &[References], problems: &mut
 
 /// Collects what is allowed and probably not meant. Built-in rules are not remarked on, nor are files
 /// that repeat them.
-pub(crate) fn remark(rules: &[Rule], warnings: &mut Vec<Warning>) {
-    let mut used = vec![false; rules.len()];
+pub(crate) fn remark(rules: &[Rule], fallback: Option<usize>, warnings: &mut Vec<Warning>) {
+    // The rule for unknown names is always in use.
+    let mut used: Vec<_> = (0..rules.len()).map(|index| Some(index) == fallback).collect();
     for rule in rules {
         rule.node.for_each_check(&mut |check, _, _| {
             if let What::Rule { rule: Some(to), .. } = check.what {
@@ -205,8 +206,7 @@ pub(crate) fn remark(rules: &[Rule], warnings: &mut Vec<Warning>) {
             Node::Broken(why) => warn(Remark::Broken(why.to_string())),
             _ => {}
         }
-        // A rule of the name "default" is used for every name that does not exist.
-        if rule.scopes.is_none() && !used && rule.name != "default" {
+        if rule.scopes.is_none() && !used {
             warn(Remark::Unused);
         }
         rule.node.for_each_check(&mut |check, _, _| remark_on(check, &mut warn));

@@ -252,7 +252,8 @@ impl Builder {
 
     fn override_with(&mut self, rule: FileRule) {
         let compiled = match &rule.body {
-            Body::Text(text) => Node::of_text(text),
+            body if body.size() > file::RULE_MAX => Err(Fault::RuleTooLong),
+            Body::Text(text) => Node::of_text(text).map_err(Fault::from),
             Body::Lists(lists) => Ok(Node::of_lists(lists)),
             Body::Template => Ok(Node::Never),
         };
@@ -268,7 +269,7 @@ impl Builder {
                     line: Some(rule.line).filter(|l| *l > 0),
                     rule: Some(rule.name),
                 };
-                self.problems.push(Problem { place, fault: fault.into() });
+                self.problems.push(Problem { place, fault });
             }
         }
     }
@@ -296,7 +297,7 @@ impl Builder {
             }
             match of_default(default, settings) {
                 Ok((text, node, origin)) => {
-                    self.rules.push(Rule { name, text, origin, node, scopes, as_default: true })
+                    self.rules.push(Rule { name, text, origin, node, scopes, as_default: true });
                 }
                 Err(fault) => {
                     let place = Place { rule: Some(name), ..Place::default() };
@@ -337,7 +338,7 @@ impl Builder {
         let fallback = by_name.get(&settings.default_rule).copied();
         links::resolve(&mut self.rules, &by_name, fallback);
         links::inspect(&self.rules, strictness, &mut self.problems);
-        links::remark(&self.rules, &mut self.warnings);
+        links::remark(&self.rules, fallback, &mut self.warnings);
         if !self.problems.is_empty() {
             return Err(PolicyError::new(self.problems));
         }

@@ -1,6 +1,7 @@
 //! Files that are refused, and remarks on files that are not.
 
-use apelora_policy::{Rules, Settings, Source, Target};
+use apelora_policy::{Rules, Settings, Source, Target, eval};
+use serde_json::json;
 
 use crate::support::{built_in, creds, of_project, with_file};
 
@@ -120,6 +121,22 @@ fn the_limits_fit_a_small_stack() {
         assert!(rules.enforce("r", &caller, &Target::caller(&caller)).allowed);
         assert!(rules.explain("r", &caller, &Target::caller(&caller)).allowed);
         drop(rules.clone());
+    };
+    std::thread::Builder::new().stack_size(1024 * 1024).spawn(work).unwrap().join().unwrap();
+}
+
+/// Bare rules may refer to themselves; running into that ends within the same stack.
+#[test]
+fn endless_bare_rules_are_rejected() {
+    let work = || {
+        let deep = format!("{}rule:r", "not ".repeat(398));
+        for rule in [deep.as_str(), "rule:r", "rule:r and rule:r", "not rule:r or rule:r", "rule:nope"] {
+            let line =
+                json!({"rules": {"r": rule, "default": "rule:r"}, "rule": "r", "creds": {}, "target": {}});
+            let mut out = Vec::new();
+            let summary = eval(line.to_string().as_bytes(), &mut out).unwrap();
+            assert_eq!(summary.rejected, 1, "{rule}");
+        }
     };
     std::thread::Builder::new().stack_size(1024 * 1024).spawn(work).unwrap().join().unwrap();
 }
