@@ -40,7 +40,8 @@ impl<'a> Source<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct FileRule {
     pub(crate) name: String,
-    pub(crate) line: usize,
+    /// From 1; `None` for a rule that was not read from a text.
+    pub(crate) line: Option<usize>,
     pub(crate) file: Arc<str>,
     pub(crate) body: Body,
 }
@@ -186,7 +187,7 @@ impl File {
             Ok(body) => {
                 self.grow(body.size(), line)?;
                 let file = Arc::clone(&self.name);
-                self.content.rules.push(FileRule { name: name.clone(), line, file, body });
+                self.content.rules.push(FileRule { name: name.clone(), line: Some(line), file, body });
             }
             Err(fault) => self.problem(Some(line), Some(name), fault),
         }
@@ -205,7 +206,9 @@ impl File {
             match last.get(&rule.name) {
                 Some(kept) if *kept == at => self.content.rules.push(rule),
                 Some(kept) if at >= from_merges => {
-                    self.warn(rule.line, Some(&rule.name), Remark::Repeated(lines[*kept]));
+                    if let (Some(line), Some(later)) = (rule.line, lines[*kept]) {
+                        self.warn(line, Some(&rule.name), Remark::Repeated(later));
+                    }
                 }
                 _ => {}
             }

@@ -297,11 +297,10 @@ impl<'a> Reader<'a> {
 
     fn number(&mut self) -> Result<Literal, &'static str> {
         let start = self.rest;
-        let lower = start.to_ascii_lowercase();
-        let radix = match lower.get(..2) {
-            Some("0x") => 16,
-            Some("0o") => 8,
-            Some("0b") => 2,
+        let radix = match start.get(..2) {
+            Some("0x" | "0X") => 16,
+            Some("0o" | "0O") => 8,
+            Some("0b" | "0B") => 2,
             _ => 10,
         };
         if radix != 10 {
@@ -411,6 +410,7 @@ mod tests {
             ("True", "True"),
             ("...", "Ellipsis"),
             ("0x10", "16"),
+            ("0XfF", "255"),
             ("0b1_0", "2"),
             ("1_000", "1000"),
             ("00", "0"),

@@ -96,8 +96,8 @@ pub enum Origin {
     File {
         /// Its name.
         file: Arc<str>,
-        /// The line, from 1.
-        line: usize,
+        /// The line, from 1; `None` for a rule that was not read from a text.
+        line: Option<usize>,
     },
     /// A file, under the older name of the rule.
     OlderName {
@@ -105,8 +105,8 @@ pub enum Origin {
         name: String,
         /// The file's name.
         file: Arc<str>,
-        /// The line, from 1.
-        line: usize,
+        /// The line, from 1; `None` for a rule that was not read from a text.
+        line: Option<usize>,
     },
 }
 
@@ -115,10 +115,18 @@ impl fmt::Display for Origin {
         match self {
             Self::Default => f.write_str("built-in default"),
             Self::DefaultOrDeprecated => f.write_str("built-in default or its deprecated predecessor"),
-            Self::File { file, line } => write!(f, "{file}:{line}"),
-            Self::OlderName { name, file, line } => write!(f, "{file}:{line}, under the older name '{name}'"),
+            Self::File { file, line } => write_position(f, file, *line),
+            Self::OlderName { name, file, line } => {
+                write_position(f, file, *line)?;
+                write!(f, ", under the older name '{name}'")
+            }
         }
     }
+}
+
+fn write_position(f: &mut fmt::Formatter<'_>, file: &str, line: Option<usize>) -> fmt::Result {
+    f.write_str(file)?;
+    line.map_or(Ok(()), |line| write!(f, ":{line}"))
 }
 
 /// One rule of a set.
@@ -145,7 +153,7 @@ impl Rule {
         match &self.origin {
             Origin::Default | Origin::DefaultOrDeprecated => Place { rule, ..Place::default() },
             Origin::File { file, line } | Origin::OlderName { file, line, .. } => {
-                Place { file: Some(Arc::clone(file)), line: Some(*line), rule }
+                Place { file: Some(Arc::clone(file)), line: *line, rule }
             }
         }
     }
@@ -198,7 +206,7 @@ impl Rules {
         let file: Arc<str> = file.into();
         let mut builder = Builder::default();
         for (name, body) in rules {
-            builder.override_with(FileRule { name, line: 0, file: Arc::clone(&file), body });
+            builder.override_with(FileRule { name, line: None, file: Arc::clone(&file), body });
         }
         builder.defaults(&[], settings);
         builder.finish(settings, Strictness::LeaveToJudge)
@@ -264,11 +272,7 @@ impl Builder {
                 }
             }
             Err(fault) => {
-                let place = Place {
-                    file: Some(rule.file),
-                    line: Some(rule.line).filter(|l| *l > 0),
-                    rule: Some(rule.name),
-                };
+                let place = Place { file: Some(rule.file), line: rule.line, rule: Some(rule.name) };
                 self.problems.push(Problem { place, fault });
             }
         }
@@ -308,11 +312,8 @@ impl Builder {
         for name in std::mem::take(&mut self.names) {
             let Some((rule, node)) = self.overrides.get(&name) else { continue };
             if let Some(newer) = replaced.get(name.as_str()) {
-                let place = Place {
-                    file: Some(Arc::clone(&rule.file)),
-                    line: Some(rule.line),
-                    rule: Some(name.clone()),
-                };
+                let place =
+                    Place { file: Some(Arc::clone(&rule.file)), line: rule.line, rule: Some(name.clone()) };
                 self.warnings.push(Warning { place, remark: Remark::OlderName(newer.join(", ")) });
             }
             if !registered.iter().any(|default| default.name == name) {

@@ -3,7 +3,7 @@
 use apelora_policy::{Rules, Settings, Source, Target, eval};
 use serde_json::json;
 
-use crate::support::{built_in, creds, of_project, with_file};
+use crate::support::{built_in, creds, of_project, with_file, workspace};
 
 fn refusal(text: &str) -> String {
     match with_file(text) {
@@ -193,4 +193,17 @@ fn a_file_that_only_repeats_a_default_is_not_remarked_on() {
         with_file("is_admin:  'rule:admin_api  OR (rule:is_member and role:baremetal_admin)'\n").unwrap();
     assert_eq!(rules.warnings(), []);
     assert_eq!(rules.normal_form("is_admin"), built_in().normal_form("is_admin"));
+}
+
+/// The examples of the guide are policy files without anything to remark on.
+#[test]
+fn the_guides_examples_can_be_loaded() {
+    let guide = std::fs::read_to_string(workspace().join("docs/policy.md")).unwrap();
+    let examples: Vec<_> =
+        guide.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(examples.len() >= 2);
+    for example in examples {
+        let rules = with_file(example).unwrap_or_else(|error| panic!("{example}: {error}"));
+        assert_eq!(rules.warnings(), [], "{example}");
+    }
 }

@@ -10,13 +10,14 @@ pub fn data(path: &str) -> String {
     // The one place where these tests read the environment.
     #[expect(clippy::disallowed_methods, reason = "tests take the folder of their data from the environment")]
     let folder = std::env::var_os("APELORA_TEST_DATA").map(PathBuf::from);
-    let folder = folder.unwrap_or_else(|| {
-        let root =
-            Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|dir| dir.join("Cargo.lock").exists());
-        root.expect("the crate lies in a workspace").join("tests/data")
-    });
+    let folder = folder.unwrap_or_else(|| workspace().join("tests/data"));
     let file = folder.join("policy").join(path);
     std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+pub fn workspace() -> &'static Path {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|dir| dir.join("Cargo.lock").exists());
+    root.expect("the crate lies in a workspace")
 }
 
 pub fn json(path: &str) -> Value {
