@@ -1,0 +1,150 @@
+//! Who calls, over HTTP.
+
+use apelora_server::{AuthStrategy, Server, ServerConfig};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::client::{self, Answer};
+use crate::goldens::user_line;
+use crate::lab::{self, Lab};
+
+struct Basic {
+    lab: Lab,
+    file: std::path::PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Basic {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("users");
+        std::fs::write(&file, [user_line("alice", "wonder:land"), user_line("bob", "b")].concat()).unwrap();
+        let lab =
+            Lab::configured(|config| config.auth = AuthStrategy::HttpBasic { user_file: file.clone() }).await;
+        Self { lab, file, _folder: folder }
+    }
+
+    async fn call(
+        &self,
+        who: &str,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+        more: &[(&str, &str)],
+    ) -> Answer {
+        let credentials = format!("Basic {}", STANDARD.encode(who));
+        let mut headers = vec![
+            ("Authorization", credentials.as_str()),
+            ("X-OpenStack-Ironic-API-Version", "1.116"),
+            ("Content-Type", "application/json"),
+        ];
+        headers.extend_from_slice(more);
+        let body = body.map(|b| b.to_string());
+        client::send(self.lab.address, method, path, &headers, body.as_deref().map(str::as_bytes)).await
+    }
+}
+
+#[tokio::test]
+async fn the_user_stands_in_entries_and_history_whatever_headers_say() {
+    let basic = Basic::start().await;
+    let alice = "alice:wonder:land";
+    let node = json!({"driver": "fake-hardware", "name": "n1"});
+    basic.call(alice, "POST", "/v1/nodes", Some(node), &[]).await.expect(201);
+    let forged = [
+        ("X-User-Id", "root"),
+        ("X-Project-Id", "p"),
+        ("X-Roles", "admin"),
+        ("OpenStack-System-Scope", "all"),
+    ];
+    let entry = json!({"type": "operator_hold"});
+    let made =
+        basic.call(alice, "POST", "/v1/nodes/n1/maintenance", Some(entry), &forged).await.expect(201).json();
+    assert_eq!(made["asserted_by"], "alice");
+    assert_eq!(made["asserted_by_project"], "");
+    assert_eq!(made["scope"], "system");
+    let history =
+        basic.call("bob:b", "GET", "/v1/nodes/n1/history?detail=True", None, &[]).await.expect(200).json();
+    assert_eq!(history["history"][0]["user"], "alice");
+    // One trust domain: the other user may release it.
+    let path = format!("/v1/nodes/n1/maintenance/{}", made["uuid"].as_str().unwrap());
+    basic.call("bob:b", "DELETE", &path, None, &[]).await.expect(204);
+    // An owner cannot be forged at creation either.
+    let owned = json!({"driver": "fake-hardware", "name": "n2", "owner": "p"});
+    basic.call(alice, "POST", "/v1/nodes", Some(owned), &forged).await.expect(400);
+}
+
+#[tokio::test]
+async fn passwords() {
+    let basic = Basic::start().await;
+    let long = "x".repeat(73);
+    for (who, status) in [
+        ("alice:wonder:land", 200),
+        ("alice:wonder:land", 200),
+        ("alice:wonder:lan", 401),
+        ("alice:", 401),
+        ("nobody:b", 401),
+        ("Alice:wonder:land", 401),
+        (&format!("bob:{long}"), 401),
+        ("bob:b\u{0}", 401),
+        ("bob:b", 200),
+    ] {
+        let answer = basic.call(who, "GET", "/v1/nodes", None, &[]).await.expect(status);
+        let challenge = (status == 401).then_some("Basic realm=\"Baremetal API\"");
+        assert_eq!(answer.header("www-authenticate"), challenge, "{who}");
+    }
+    for path in ["/", "/v1", "/healthz", "/readyz", "/openapi.json", "/metrics"] {
+        client::send(basic.lab.address, "GET", path, &[], None).await.expect(200);
+    }
+    let figures = client::send(basic.lab.address, "GET", "/metrics", &[], None).await.expect(200).body;
+    assert!(figures.contains("apelora_auth_failures_total{why=\"unauthorized\"} 6"), "{figures}");
+}
+
+#[tokio::test]
+async fn a_changed_file_of_users_counts_without_a_restart_and_a_broken_one_does_not() {
+    let basic = Basic::start().await;
+    basic.call("bob:b", "GET", "/v1/nodes", None, &[]).await.expect(200);
+    // Also a password that was right a moment ago is asked for anew.
+    std::fs::write(&basic.file, user_line("bob", "changed-it")).unwrap();
+    while basic.call("bob:changed-it", "GET", "/v1/nodes", None, &[]).await.status != 200 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    basic.call("bob:b", "GET", "/v1/nodes", None, &[]).await.expect(401);
+    basic.call("alice:wonder:land", "GET", "/v1/nodes", None, &[]).await.expect(401);
+}
+
+#[tokio::test]
+async fn what_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = lab::sqlite_store(&folder.path().join("a.db")).await;
+    let start = async |change: &dyn Fn(&mut ServerConfig)| {
+        let mut config = ServerConfig::new("127.0.0.1:0".parse().unwrap(), "me");
+        change(&mut config);
+        Server::bind(config, store.clone(), lab::sources())
+            .await
+            .map(|s| s.address())
+            .map_err(|e| e.to_string())
+    };
+    let refused = start(&|c| c.listen = "0.0.0.0:0".parse().unwrap()).await.unwrap_err();
+    assert!(refused.contains("listen") && refused.contains("http_basic"), "{refused}");
+    let refused = start(&|c| c.host = String::new()).await.unwrap_err();
+    assert!(refused.starts_with("host: "), "{refused}");
+    let file = folder.path().join("users");
+    std::fs::write(&file, "a:{SHA}x\n").unwrap();
+    let basic = |file: &std::path::Path| AuthStrategy::HttpBasic { user_file: file.to_owned() };
+    let refused = start(&|c| c.auth = basic(&file)).await.unwrap_err();
+    assert!(refused.contains("http_basic_user_file") && refused.contains("line 1"), "{refused}");
+    let refused = start(&|c| c.auth = basic(&folder.path().join("nosuch"))).await.unwrap_err();
+    assert!(refused.contains("nosuch"), "{refused}");
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr();
+    let holder = std::net::TcpListener::bind(taken.unwrap()).unwrap();
+    let refused = start(&|c| c.listen = holder.local_addr().unwrap()).await.unwrap_err();
+    assert!(refused.starts_with("listen: "), "{refused}");
+    std::fs::write(&file, user_line("a", "b")).unwrap();
+    start(&|c| {
+        c.auth = basic(&file);
+        c.listen = "0.0.0.0:0".parse().unwrap();
+    })
+    .await
+    .unwrap();
+}
