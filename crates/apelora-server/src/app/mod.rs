@@ -30,18 +30,7 @@ const RESERVATION_PAUSE: Duration = Duration::from_secs(1);
 const RETRY_AFTER: u16 = 2;
 
 /// The columns that policy and authority look at.
-const FACTS: [NodeColumn; 10] = [
-    NodeColumn::Uuid,
-    NodeColumn::Name,
-    NodeColumn::Owner,
-    NodeColumn::Lessee,
-    NodeColumn::Maintenance,
-    NodeColumn::MaintenanceReason,
-    NodeColumn::Fault,
-    NodeColumn::ProvisionState,
-    NodeColumn::TargetProvisionState,
-    NodeColumn::ProvisionUpdatedAt,
-];
+const FACTS: [NodeColumn; 4] = [NodeColumn::Uuid, NodeColumn::Name, NodeColumn::Owner, NodeColumn::Lessee];
 
 /// The services behind the API.
 #[derive(Debug)]

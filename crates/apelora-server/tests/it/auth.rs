@@ -1,5 +1,7 @@
 //! Who calls, over HTTP.
 
+use std::time::Duration;
+
 use apelora_server::{AuthStrategy, Server, ServerConfig};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,8 +22,11 @@ impl Basic {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("users");
         std::fs::write(&file, [user_line("alice", "wonder:land"), user_line("bob", "b")].concat()).unwrap();
-        let lab =
-            Lab::configured(|config| config.auth = AuthStrategy::HttpBasic { user_file: file.clone() }).await;
+        let lab = Lab::configured(|config| {
+            config.auth = AuthStrategy::HttpBasic { user_file: file.clone() };
+            config.limits.reload_interval = Duration::from_millis(5);
+        })
+        .await;
         Self { lab, file, _folder: folder }
     }
 
@@ -107,7 +112,7 @@ async fn a_changed_file_of_users_counts_without_a_restart_and_a_broken_one_does_
     // Also a password that was right a moment ago is asked for anew.
     std::fs::write(&basic.file, user_line("bob", "changed-it")).unwrap();
     while basic.call("bob:changed-it", "GET", "/v1/nodes", None, &[]).await.status != 200 {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     basic.call("bob:b", "GET", "/v1/nodes", None, &[]).await.expect(401);
     basic.call("alice:wonder:land", "GET", "/v1/nodes", None, &[]).await.expect(401);

@@ -211,7 +211,7 @@ async fn bodies() {
             if shown.status != 200 {
                 lab.node("n1").await;
             }
-            lab.call("GET", "/v1/nodes/detail", None).await.expect(200).json();
+            lab.call("GET", "/v1/nodes/detail?limit=20&sort_dir=desc", None).await.expect(200).json();
         }
         for bytes in [
             &b"\xff\xfe"[..],

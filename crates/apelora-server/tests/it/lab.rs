@@ -55,8 +55,13 @@ pub(crate) fn sources() -> Sources {
         let ticks = i64::try_from(ticks.fetch_add(1, Ordering::Relaxed)).unwrap();
         datetime!(2026-07-01 09:00:00) + Duration::seconds(ticks)
     };
+    Sources::new(now, new_id)
+}
+
+/// An id that nobody has had.
+pub(crate) fn new_id() -> Uuid {
     #[expect(clippy::disallowed_methods, reason = "the one place where these tests make ids")]
-    Sources::new(now, Uuid::new_v4)
+    Uuid::new_v4()
 }
 
 pub(crate) async fn sqlite_store(path: &Path) -> Store {
@@ -106,9 +111,18 @@ impl Lab {
         store: Store,
         change: impl FnOnce(&mut ServerConfig),
     ) -> Self {
+        Self::start_with(listen, store, sources(), change).await
+    }
+
+    pub(crate) async fn start_with(
+        listen: SocketAddr,
+        store: Store,
+        sources: Sources,
+        change: impl FnOnce(&mut ServerConfig),
+    ) -> Self {
         let mut config = ServerConfig::new(listen, HOST);
         change(&mut config);
-        let server = Server::bind(config, store.clone(), sources()).await.unwrap();
+        let server = Server::bind(config, store.clone(), sources).await.unwrap();
         let address = server.address();
         let (stop, stopped) = oneshot::channel();
         let serving = tokio::spawn(server.serve(async {

@@ -6,8 +6,10 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use apelora_server::Sources;
+
 use crate::client::{self, Answer};
-use crate::lab::Lab;
+use crate::lab::{self, Lab};
 
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused_and_the_answer_arrives() {
@@ -130,4 +132,23 @@ async fn connections_beyond_the_bound_wait_for_their_turn() {
     assert!(!second.is_finished());
     drop(first);
     second.await.unwrap().expect(200);
+}
+
+#[tokio::test]
+async fn a_fault_of_the_service_ends_its_own_request_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = lab::sqlite_store(&folder.path().join("a.db")).await;
+    let broken_clock = Sources::new(|| panic!("the clock of this test has secrets"), lab::new_id);
+    let lab = Lab::start_with("127.0.0.1:0".parse().unwrap(), store, broken_clock, |_| {}).await;
+    let body = json!({"driver": "fake-hardware", "name": "n1"});
+    let failed = lab.call("POST", "/v1/nodes", Some(body)).await.expect(500);
+    assert_eq!(
+        failed.fault(),
+        "The service failed to answer this request. Its log tells more under the request id."
+    );
+    assert!(failed.header("x-openstack-request-id").is_some());
+    lab.call("GET", "/v1/nodes", None).await.expect(200);
+    let figures = client::send(lab.address, "GET", "/metrics", &[], None).await.expect(200).body;
+    assert!(figures.contains("apelora_http_panics_total 1\n"), "{figures}");
+    assert!(figures.contains("apelora_http_requests_in_flight 0\n"), "{figures}");
 }

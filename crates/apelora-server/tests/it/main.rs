@@ -16,4 +16,5 @@ mod limits;
 mod nodes;
 mod pages;
 mod scenarios;
+mod tls;
 mod typed;
