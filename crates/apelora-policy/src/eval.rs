@@ -10,9 +10,9 @@
 //!   registered rules only).
 //!
 //! Other keys are ignored. Each answer is a line `{"result": "allow"|"deny"|"reject", "reason": "…"}`, where `reject`
-//! means that there is no decision: the rules cannot be loaded, or the line cannot be read. Bare `rules` are judged like
-//! those of the original library, where a mistake shows when a decision runs into it; a file with the same mistake is
-//! refused as a whole.
+//! means that there is no decision: the rules cannot be loaded, or the line cannot be read. In bare `rules`, an unreadable
+//! check or a cycle rejects only a decision that runs into it, as in the original library; a file with the same mistake
+//! is refused as a whole.
 
 use std::io::{self, BufRead, Read as _, Write};
 
