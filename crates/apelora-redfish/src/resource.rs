@@ -1,0 +1,261 @@
+//! Reading Redfish resources strictly: the members that matter may not be repeated and must have their type.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::{RedfishError, SystemPath};
+
+/// The longest identity that is looked at, in bytes: 8-4-4-4-12 hexadecimal digits.
+const UUID_LENGTH: usize = 36;
+
+/// What a BMC says about a system, in one answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reported {
+    /// The system.
+    pub system: SystemPath,
+    /// Its identity as reported.
+    pub uuid: ReportedUuid,
+    /// Its power state as reported.
+    pub power: PowerWord,
+    /// Its reset target, or why there is none.
+    pub(crate) reset: Result<String, NoReset>,
+    /// Which reading it is.
+    pub(crate) reading: Reading,
+}
+
+/// Which reading of which conversation; the conversation numbers them from 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Reading {
+    pub(crate) conversation: u64,
+    pub(crate) count: u64,
+}
+
+impl Reported {
+    /// Why this system could not be switched off, if so. Reading is not affected.
+    ///
+    /// # Errors
+    /// When the BMC offers no reset, no `ForceOff`, or a reset of something else.
+    pub fn reset_offered(&self) -> Result<(), NoReset> {
+        self.reset.as_ref().map(|_| ()).map_err(|&why| why)
+    }
+}
+
+/// The `UUID` property.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReportedUuid {
+    /// Absent, null or empty.
+    Missing,
+    /// Not 8-4-4-4-12 hexadecimal digits.
+    Malformed,
+    /// As reported, in its own letter case.
+    Text(String),
+}
+
+impl ReportedUuid {
+    fn of(text: Option<String>) -> Self {
+        match text {
+            None => Self::Missing,
+            Some(text) if text.is_empty() => Self::Missing,
+            Some(text) if is_uuid(&text) => Self::Text(text),
+            Some(_) => Self::Malformed,
+        }
+    }
+
+    /// The text, when it has the form of a UUID.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Missing | Self::Malformed => None,
+        }
+    }
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == UUID_LENGTH
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// The `PowerState` property (ComputerSystem schema, `Resource.PowerState`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PowerWord {
+    /// `On`.
+    On,
+    /// `Off`: the only word that means off.
+    Off,
+    /// `PoweringOn`: still running for this purpose.
+    PoweringOn,
+    /// `PoweringOff`: still running for this purpose.
+    PoweringOff,
+    /// `Paused`: still running for this purpose.
+    Paused,
+    /// Absent, null or any other word, also one that differs in letter case only.
+    Unknown,
+}
+
+impl PowerWord {
+    fn of(word: Option<&str>) -> Self {
+        match word {
+            Some("On") => Self::On,
+            Some("Off") => Self::Off,
+            Some("PoweringOn") => Self::PoweringOn,
+            Some("PoweringOff") => Self::PoweringOff,
+            Some("Paused") => Self::Paused,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Whether the system must be taken as running.
+    #[must_use]
+    pub fn is_running(self) -> bool {
+        matches!(self, Self::On | Self::PoweringOn | Self::PoweringOff | Self::Paused)
+    }
+}
+
+impl std::fmt::Display for PowerWord {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::On => "On",
+            Self::Off => "Off",
+            Self::PoweringOn => "PoweringOn",
+            Self::PoweringOff => "PoweringOff",
+            Self::Paused => "Paused",
+            Self::Unknown => "no known power state",
+        })
+    }
+}
+
+/// Why a system cannot be switched off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoReset {
+    /// No `#ComputerSystem.Reset` with a target.
+    #[error(
+        "the BMC offers no reset for this system: give the path of the server itself, not of a part of it"
+    )]
+    NotOffered,
+    /// `ForceOff` is not among the allowable values. Nothing else is ever used instead.
+    #[error("the BMC does not allow ForceOff for this system: check the account's role and the firmware")]
+    NotAllowed,
+    /// The target is not this system's own reset.
+    #[error(
+        "the BMC's reset target is not the reset of this system, and is never used: report it to the vendor"
+    )]
+    Foreign,
+}
+
+#[derive(Deserialize)]
+struct ComputerSystem {
+    #[serde(rename = "@odata.id")]
+    id: Option<String>,
+    #[serde(rename = "UUID")]
+    uuid: Option<String>,
+    #[serde(rename = "PowerState")]
+    power: Option<String>,
+    #[serde(rename = "Actions")]
+    actions: Option<Actions>,
+}
+
+#[derive(Deserialize)]
+struct Actions {
+    #[serde(rename = "#ComputerSystem.Reset")]
+    reset: Option<Reset>,
+}
+
+#[derive(Deserialize)]
+struct Reset {
+    target: Option<String>,
+    #[serde(rename = "ResetType@Redfish.AllowableValues")]
+    allowable: Option<Vec<String>>,
+}
+
+/// Reads the answer to a GET of `system`. It is no reading of a conversation yet.
+pub(crate) fn computer_system(body: &[u8], system: &SystemPath) -> Result<Reported, RedfishError> {
+    let found: ComputerSystem = strict(body, system.as_str())?;
+    if !found.id.as_deref().is_some_and(|id| system.is(id)) {
+        return Err(RedfishError::SystemPath { asked: system.clone() });
+    }
+    Ok(Reported {
+        system: system.clone(),
+        uuid: ReportedUuid::of(found.uuid),
+        power: PowerWord::of(found.power.as_deref()),
+        reset: reset_target(found.actions, system),
+        reading: Reading::default(),
+    })
+}
+
+fn reset_target(actions: Option<Actions>, system: &SystemPath) -> Result<String, NoReset> {
+    let reset = actions.and_then(|actions| actions.reset).ok_or(NoReset::NotOffered)?;
+    let target = reset.target.ok_or(NoReset::NotOffered)?;
+    // Many BMCs list the values elsewhere (`@Redfish.ActionInfo`) or nowhere: absent is no objection.
+    if reset.allowable.is_some_and(|values| !values.iter().any(|value| value == "ForceOff")) {
+        return Err(NoReset::NotAllowed);
+    }
+    if system.owns_reset(&target) { Ok(target) } else { Err(NoReset::Foreign) }
+}
+
+#[derive(Deserialize)]
+struct Collection {
+    #[serde(rename = "Members")]
+    members: Option<Vec<Link>>,
+    #[serde(rename = "Members@odata.nextLink")]
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Link {
+    #[serde(rename = "@odata.id")]
+    id: String,
+}
+
+/// Reads the collection of systems: 1 to `most` of them, complete.
+pub(crate) fn systems(body: &[u8], path: &str, most: usize) -> Result<Vec<SystemPath>, RedfishError> {
+    let collection: Collection = strict(body, path)?;
+    let members = collection.members.unwrap_or_default();
+    if members.len() > most || collection.next.is_some() {
+        return Err(RedfishError::TooManySystems(members.len()));
+    }
+    if members.is_empty() {
+        return Err(RedfishError::NoSystem);
+    }
+    members.iter().map(|link| SystemPath::parse(&link.id).map_err(|_| RedfishError::ForeignMember)).collect()
+}
+
+/// Parses a body. The parser's own words are not kept: they can quote the body.
+fn strict<T: DeserializeOwned>(body: &[u8], path: &str) -> Result<T, RedfishError> {
+    serde_json::from_slice(body).map_err(|why| RedfishError::BadJson {
+        path: path.to_owned(),
+        line: why.line(),
+        column: why.column(),
+    })
+}
+
+#[derive(Deserialize)]
+struct ErrorBody {
+    error: ErrorObject,
+}
+
+#[derive(Deserialize)]
+struct ErrorObject {
+    #[serde(rename = "@Message.ExtendedInfo", default)]
+    info: Vec<Message>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    // iLO 4 spells it with a capital D.
+    #[serde(rename = "MessageId", alias = "MessageID")]
+    id: Option<String>,
+}
+
+/// The first message id of an error answer, when it is one: texts of a BMC are not repeated, they could quote the
+/// request.
+pub(crate) fn message_id(body: &[u8]) -> Option<String> {
+    let body: ErrorBody = serde_json::from_slice(body).ok()?;
+    let id = body.error.info.into_iter().find_map(|message| message.id)?;
+    let well_formed = (1..=80).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_');
+    well_formed.then_some(id)
+}
