@@ -1,0 +1,9 @@
+//! The Redfish client against scripted, simulated and hostile BMCs, and against independent emulators.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+mod caller;
+mod contract_cases;
+mod contract_vendors;
+mod script;
+mod support;
