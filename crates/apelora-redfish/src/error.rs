@@ -120,6 +120,7 @@ impl RedfishError {
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
+            Self::Http(why) if http_reason(why) == "bad_json" => false,
             Self::Http(HttpError::NotSent(_) | HttpError::MaybeSent { .. } | HttpError::Deadline { .. }) => {
                 true
             }

@@ -1,6 +1,5 @@
 //! Every recorded case: outcome, reason and number of resets.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use apelora_lab::redfish::TlsVersion;
@@ -47,7 +46,7 @@ async fn run(case: &Value, version: TlsVersion, pace: &Pace) -> Result<(), Strin
         None => SystemChoice::Carrying(uuid.parse().unwrap()),
     };
     let server = server(Script::of(case), version);
-    let ended = switch_off(Arc::new(Wire(Arc::clone(&server))), &target(system), uuid, pace).await;
+    let ended = switch_off(Wire::to(&server), &target(system), uuid, pace).await;
 
     let script = server.service();
     check(&ended, &case["expect"], script)?;

@@ -5,5 +5,9 @@
 mod caller;
 mod contract_cases;
 mod contract_vendors;
+mod conversation;
+mod hostile;
 mod script;
+mod secrets;
 mod support;
+mod tls;
