@@ -357,7 +357,7 @@ fn cause(why: &hyper::Error) -> Cause {
     let io = std::iter::successors(std::error::Error::source(why), |inner| inner.source())
         .find_map(|inner| inner.downcast_ref::<std::io::Error>());
     if let Some(io) = io {
-        let of_tls = io.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+        let of_tls = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()).is_some();
         match io.kind() {
             // What the HTTP parser says about a body's framing.
             ErrorKind::InvalidData | ErrorKind::InvalidInput if !of_tls => Cause::Protocol(why.to_string()),

@@ -192,6 +192,7 @@ impl TlsRefusal {
             return Self::NoAlternativeName;
         }
         let names: Vec<String> = presented.iter().take(NAMES_SHOWN).map(|name| shown(name)).collect();
+        // An equal iPAddress would have matched, so an equal text is a dNSName.
         if matches!(expected, ServerName::IpAddress(_)) && names.contains(&wanted) {
             return Self::AddressAsDnsName { wanted };
         }
@@ -201,10 +202,8 @@ impl TlsRefusal {
 
 /// A certificate's name, which comes as `DnsName("bmc")` or `IpAddress(10.0.0.1)`, made safe to print.
 fn shown(name: &str) -> String {
-    let bare = match name.strip_prefix("DnsName(\"") {
-        Some(rest) => rest.trim_end_matches("\")"),
-        None => name,
-    };
+    let inside = |kind: &str, end: &str| name.strip_prefix(kind).and_then(|rest| rest.strip_suffix(end));
+    let bare = inside("DnsName(\"", "\")").or_else(|| inside("IpAddress(", ")")).unwrap_or(name);
     bare.chars().filter(char::is_ascii_graphic).take(64).collect()
 }
 

@@ -9,9 +9,8 @@ use std::time::Duration;
 use apelora_redfish::{
     Conversation, Dial, PowerWord, RedfishError, Reported, ReportedUuid, ResetAnswer, SendReport, Target,
 };
+use secrecy::SecretString;
 use tokio::time::{Instant, sleep};
-
-use crate::support::PASSWORD;
 
 /// How an operation ended: outcome and reason in the words of the cases.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,17 +31,28 @@ pub(crate) struct Pace {
 /// Between two questions.
 const AGAIN: Duration = Duration::from_millis(250);
 
-pub(crate) async fn switch_off(dial: Arc<dyn Dial>, target: &Target, uuid: &str, pace: &Pace) -> Ended {
-    let by = Instant::now() + pace.deadline;
-    let opened = loop {
-        match Conversation::open_through(Arc::clone(&dial), target, &PASSWORD.into(), by).await {
-            Err(why) if why.is_passing() && Instant::now() + AGAIN < by => sleep(AGAIN).await,
-            other => break other,
+/// Who switches what off, and how patiently.
+pub(crate) struct Caller<'a> {
+    pub(crate) dial: Arc<dyn Dial>,
+    pub(crate) target: &'a Target,
+    pub(crate) password: SecretString,
+    pub(crate) uuid: &'a str,
+    pub(crate) pace: &'a Pace,
+}
+
+impl Caller<'_> {
+    pub(crate) async fn switch_off(&self) -> Ended {
+        let by = Instant::now() + self.pace.deadline;
+        let opened = loop {
+            match Conversation::open_through(Arc::clone(&self.dial), self.target, &self.password, by).await {
+                Err(why) if why.is_passing() && Instant::now() + AGAIN < by => sleep(AGAIN).await,
+                other => break other,
+            }
+        };
+        match opened {
+            Ok(conversation) => Operation { conversation, uuid: self.uuid, pace: self.pace, by }.run().await,
+            Err(why) => ended("refused", why.reason()),
         }
-    };
-    match opened {
-        Ok(conversation) => Operation { conversation, uuid, pace, by }.run().await,
-        Err(why) => ended("refused", why.reason()),
     }
 }
 

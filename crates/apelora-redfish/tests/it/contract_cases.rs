@@ -6,9 +6,9 @@ use apelora_lab::redfish::TlsVersion;
 use apelora_redfish::SystemChoice;
 use serde_json::Value;
 
-use crate::caller::{Ended, Pace, switch_off};
+use crate::caller::{Caller, Ended, Pace};
 use crate::script::Script;
-use crate::support::{Wire, data, json, path, server, target};
+use crate::support::{PASSWORD, Wire, data, json, path, server, target};
 
 /// Cases that end before a BMC is asked: the map is judged by the fencing core.
 const JUDGED_ELSEWHERE: [&str; 1] = ["uuid all zero, mapping too"];
@@ -46,7 +46,8 @@ async fn run(case: &Value, version: TlsVersion, pace: &Pace) -> Result<(), Strin
         None => SystemChoice::Carrying(uuid.parse().unwrap()),
     };
     let server = server(Script::of(case), version);
-    let ended = switch_off(Wire::to(&server), &target(system), uuid, pace).await;
+    let (dial, target) = (Wire::to(&server), target(system));
+    let ended = Caller { dial, target: &target, password: PASSWORD.into(), uuid, pace }.switch_off().await;
 
     let script = server.service();
     check(&ended, &case["expect"], script)?;

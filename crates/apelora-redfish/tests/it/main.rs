@@ -6,6 +6,7 @@ mod caller;
 mod contract_cases;
 mod contract_vendors;
 mod conversation;
+mod emulator;
 mod hostile;
 mod script;
 mod secrets;
