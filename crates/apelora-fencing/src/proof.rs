@@ -2,7 +2,7 @@
 //!
 //! There is one way to a [`PowerOffProof`]: [`Reading::verify`] against the mapped identity, twice, through an
 //! [`OffStreak`]. No answer to a power-off request is on that way (PROOF-READBACK). From the commit on, a proof is a row,
-//! and [`crate::record::ProofRow::holds`] judges it anew each time.
+//! and [`crate::record::MemberRow::is_fenced`] judges it anew each time.
 
 use std::time::Duration;
 
@@ -124,7 +124,7 @@ impl Reading {
 }
 
 /// What became of one power-off request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SendAnswer {
     /// The BMC accepted it. Not evidence of anything.
     Accepted,

@@ -150,6 +150,9 @@ reasons! {
     StoreUnreadable, "store_unreadable", Protocol,
         "The database could not be read.",
         "Check the database; nothing is decided until it answers.";
+    SeenOnline, "seen_online", Protocol,
+        "The member was seen Online in the last pass, so it cannot be confirmed off.",
+        "Nothing to do if it runs. If it does not, wait until the cluster reports it Offline.";
     DryRun, "dry_run", Protocol,
         "The worker runs with --dry-run: it stopped before the permit.",
         "Start the worker without --dry-run to let it act.";
