@@ -77,29 +77,6 @@ pub enum TlsRefusal {
 }
 
 impl TlsRefusal {
-    /// A stable word for logs and audit.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Expired(_) => "tls_expired",
-            Self::NotYetValid(_) => "tls_not_yet_valid",
-            Self::WrongName { .. } => "tls_wrong_name",
-            Self::NoAlternativeName => "tls_no_alternative_name",
-            Self::AddressAsDnsName { .. } => "tls_address_as_dns_name",
-            Self::UnknownIssuer => "tls_unknown_issuer",
-            Self::AuthorityAsServer => "tls_authority_as_server",
-            Self::WrongPurpose => "tls_wrong_purpose",
-            Self::Weak(_) => "tls_weak",
-            Self::NotPinned => "tls_not_pinned",
-            Self::Changed => "tls_changed",
-            Self::TooOld(_) => "tls_too_old",
-            Self::NotTls => "tls_not_tls",
-            Self::TrustFile { .. } => "tls_trust_file",
-            Self::NoSystemRoots => "tls_no_system_roots",
-            Self::Unusable(_) => "tls_unusable",
-        }
-    }
-
     /// What the operator does about it.
     #[must_use]
     pub fn remedy(&self) -> &'static str {

@@ -167,7 +167,7 @@ async fn a_bmc_that_is_gone_is_proven_to_have_been_sent_nothing() {
     assert!(conversation.force_off(&reported, &mut || true, soon()).await.may_have_been_sent());
     // It restarts now.
     let why = conversation.read(soon()).await.unwrap_err();
-    assert!(why.reason() == "unreachable" && why.is_passing(), "{why}");
+    assert!(why.reason() == "bmc_unreachable" && why.is_passing(), "{why}");
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(conversation.read(soon()).await.unwrap().power, PowerWord::Off);
 }

@@ -74,14 +74,14 @@ fn bombs() -> Vec<(&'static str, Bomb, &'static str)> {
         (
             "endless chunk extensions",
             bomb("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", &many("x")),
-            "bad_json",
+            "bmc_protocol",
         ),
         (
             "endless trailers",
             bomb("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", &many("X: y\r\n")),
-            "bad_json",
+            "bmc_protocol",
         ),
-        ("no HTTP at all", bomb("SSH-2.0-x\r\n", &many("x")), "bad_json"),
+        ("no HTTP at all", bomb("SSH-2.0-x\r\n", &many("x")), "bmc_protocol"),
     ]
 }
 

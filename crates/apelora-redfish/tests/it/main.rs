@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
-mod caller;
 mod contract_cases;
 mod contract_vendors;
 mod conversation;
 mod emulator;
+mod faults;
 mod hostile;
+mod machine;
 mod script;
 mod secrets;
 mod support;

@@ -64,12 +64,12 @@ async fn bad_certificates_are_refused_before_credentials_leave() {
     let factory_trusted = trusting(factory.pem());
 
     let cases: Vec<(&str, Identity, Target, &str)> = vec![
-        ("expired", issued(&CertificatePlan { life: Life::Expired, ..good() }), at_system(), "tls_expired"),
+        ("expired", issued(&CertificatePlan { life: Life::Expired, ..good() }), at_system(), "expired on"),
         (
             "not yet valid",
             issued(&CertificatePlan { life: Life::NotYet, ..good() }),
             at_system(),
-            "tls_not_yet_valid",
+            "not valid before",
         ),
         (
             "another host",
@@ -79,42 +79,57 @@ async fn bad_certificates_are_refused_before_credentials_leave() {
                 ..good()
             }),
             at_system(),
-            "tls_wrong_name",
+            "is not for 192.0.2.10 but for bmc9.example.org, 192.0.2.99",
         ),
         (
             "address as DNS name",
             issued(&CertificatePlan { dns_names: vec![ADDRESS.to_string()], ..plain.clone() }),
             at_system(),
-            "tls_address_as_dns_name",
+            "as a DNS name, not as an IP address",
         ),
         (
             "common name only",
             issued(&CertificatePlan { common_name: ADDRESS.to_string(), ..plain }),
             at_system(),
-            "tls_no_alternative_name",
+            "no subject alternative name",
         ),
-        ("unknown authority", other.issue(&good()).unwrap(), at_system(), "tls_unknown_issuer"),
-        ("self-signed", Identity::self_signed(&good()).unwrap(), at_system(), "tls_unknown_issuer"),
-        ("factory certificate, though trusted", factory, factory_trusted, "tls_authority_as_server"),
+        (
+            "unknown authority",
+            other.issue(&good()).unwrap(),
+            at_system(),
+            "not issued by a trusted authority",
+        ),
+        (
+            "self-signed",
+            Identity::self_signed(&good()).unwrap(),
+            at_system(),
+            "not issued by a trusted authority",
+        ),
+        (
+            "factory certificate, though trusted",
+            factory,
+            factory_trusted,
+            "authority's certificate as its own",
+        ),
         (
             "swapped with a neighbour's",
             issued(&CertificatePlan::for_address(neighbour)),
             at_system(),
-            "tls_wrong_name",
+            "is not for 192.0.2.10 but for 192.0.2.11",
         ),
         (
             "good, but only the system's roots are trusted",
             issued(&good()),
             Target { ca_file: None, ..at_system() },
-            "tls_unknown_issuer",
+            "not issued by a trusted authority",
         ),
     ];
-    for (name, identity, target, code) in &cases {
+    for (name, identity, target, defect) in &cases {
         for version in [TlsVersion::V12, TlsVersion::V13] {
             let (result, wire) = attempt(identity, target, version).await;
             let why = result.expect_err(name);
-            assert_eq!(why.reason(), *code, "{name}, {version:?}: {why}");
-            assert!(!why.is_passing(), "{name}");
+            assert!(why.to_string().contains(defect), "{name}, {version:?}: {why}");
+            assert!(why.reason().starts_with("tls_") && !why.is_passing(), "{name}");
             let longest = wire.application_data().into_iter().max().unwrap_or(0);
             assert!(longest <= ALERT, "{name}, {version:?}: {longest} bytes left after the refusal");
         }
@@ -179,7 +194,8 @@ async fn a_ca_file_that_cannot_be_used_is_a_refusal_and_nobody_is_dialled() {
     ] {
         let target = Target { ca_file: Some(file), ..at_system() };
         let (result, wire) = attempt(&identity, &target, TlsVersion::V13).await;
-        assert_eq!(result.expect_err(name).reason(), "tls_trust_file", "{name}");
+        let why = result.expect_err(name);
+        assert!(why.to_string().contains("file of trusted certificates"), "{name}: {why}");
         assert_eq!(wire.dials(), 0, "{name}");
     }
 }
@@ -189,7 +205,7 @@ async fn a_renewed_authority_needs_no_restart() {
     let renewed = Authority::new("Renewed authority").unwrap();
     let target = at_system();
     let (result, _) = attempt(&renewed.issue(&good()).unwrap(), &target, TlsVersion::V13).await;
-    assert_eq!(result.unwrap_err().reason(), "tls_unknown_issuer");
+    assert_eq!(result.unwrap_err().reason(), "tls_issuer");
     let both = format!("{}{}", authority().pem(), renewed.pem());
     std::fs::write(target.ca_file.as_ref().unwrap(), both).unwrap();
     let (result, _) = attempt(&renewed.issue(&good()).unwrap(), &target, TlsVersion::V13).await;
@@ -224,10 +240,12 @@ async fn a_peer_that_changes_during_a_conversation_is_sent_nothing() {
     // Whoever answers at the address now is trusted as a BMC, but it is another one.
     swapped.now.store(true, Ordering::Relaxed);
     match conversation.force_off(&reported, &mut || true, soon()).await {
-        SendReport::NotSent(why) => assert_eq!(why.reason(), "tls_changed"),
+        SendReport::NotSent(why) => {
+            assert!(why.to_string().contains("another certificate than before"), "{why}")
+        }
         other => panic!("{other:?}"),
     }
-    assert_eq!(conversation.read(soon()).await.unwrap_err().reason(), "tls_changed");
+    assert_eq!(conversation.read(soon()).await.unwrap_err().reason(), "tls_failed");
     assert!(!conversation.may_have_sent());
     assert_eq!((second.dials(), two.stats().requests(), two.service().resets()), (2, 0, 0));
     assert!(
@@ -252,16 +270,20 @@ impl Dial for Plain {
 
 #[tokio::test]
 async fn a_peer_without_usable_tls_is_told_apart() {
-    for (greeting, code) in [
-        (b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".as_slice(), "tls_not_tls"),
+    for (greeting, code, said) in [
+        (
+            b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".as_slice(),
+            "tls_failed",
+            "does not speak TLS",
+        ),
         // A fatal handshake_failure alert (RFC 8446 section 6): nothing in common.
-        (b"\x15\x03\x03\x00\x02\x02\x28".as_slice(), "tls_too_old"),
-        (b"".as_slice(), "unreachable"),
+        (b"\x15\x03\x03\x00\x02\x02\x28".as_slice(), "tls_failed", "no common TLS protocol"),
+        (b"".as_slice(), "bmc_unreachable", "connection broke"),
     ] {
         let opened =
             Conversation::open_through(Arc::new(Plain(greeting)), &at_system(), &PASSWORD.into(), soon())
                 .await;
         let why = opened.unwrap_err();
-        assert_eq!(why.reason(), code, "{why}");
+        assert!(why.reason() == code && why.to_string().contains(said), "{why}");
     }
 }
