@@ -241,7 +241,7 @@ async fn a_peer_that_changes_during_a_conversation_is_sent_nothing() {
     swapped.now.store(true, Ordering::Relaxed);
     match conversation.force_off(&reported, &mut || true, soon()).await {
         SendReport::NotSent(why) => {
-            assert!(why.to_string().contains("another certificate than before"), "{why}")
+            assert!(why.to_string().contains("another certificate than before"), "{why}");
         }
         other => panic!("{other:?}"),
     }
