@@ -97,34 +97,35 @@ pub enum PowerWord {
 }
 
 impl PowerWord {
+    const KNOWN: [Self; 5] = [Self::On, Self::Off, Self::PoweringOn, Self::PoweringOff, Self::Paused];
+
     fn of(word: Option<&str>) -> Self {
-        match word {
-            Some("On") => Self::On,
-            Some("Off") => Self::Off,
-            Some("PoweringOn") => Self::PoweringOn,
-            Some("PoweringOff") => Self::PoweringOff,
-            Some("Paused") => Self::Paused,
-            _ => Self::Unknown,
+        Self::KNOWN.into_iter().find(|known| word.is_some() && known.word() == word).unwrap_or(Self::Unknown)
+    }
+
+    /// The property's word; none for an unknown one, whatever it was.
+    #[must_use]
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Self::On => Some("On"),
+            Self::Off => Some("Off"),
+            Self::PoweringOn => Some("PoweringOn"),
+            Self::PoweringOff => Some("PoweringOff"),
+            Self::Paused => Some("Paused"),
+            Self::Unknown => None,
         }
     }
 
     /// Whether the system must be taken as running.
     #[must_use]
     pub fn is_running(self) -> bool {
-        matches!(self, Self::On | Self::PoweringOn | Self::PoweringOff | Self::Paused)
+        !matches!(self, Self::Off | Self::Unknown)
     }
 }
 
 impl std::fmt::Display for PowerWord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::On => "On",
-            Self::Off => "Off",
-            Self::PoweringOn => "PoweringOn",
-            Self::PoweringOff => "PoweringOff",
-            Self::Paused => "Paused",
-            Self::Unknown => "no known power state",
-        })
+        f.write_str(self.word().unwrap_or("no known power state"))
     }
 }
 

@@ -20,7 +20,7 @@ use apelora_fencing::{
     BootTime, Effect, Event, Limits, MemberName, ReasonCode, RecordId, Supervisor, Ticket, Write,
 };
 use apelora_redfish::{
-    Conversation, Dial, Endpoint, PowerWord, RedfishError, Reported, ReportedUuid, ResetAnswer, SendReport,
+    Conversation, Dial, Endpoint, RedfishError, Reported, ReportedUuid, ResetAnswer, SendReport,
     SystemChoice, SystemPath, Target,
 };
 use secrecy::SecretString;
@@ -294,14 +294,7 @@ fn report(reported: &Reported) -> proof::Reported {
         ReportedUuid::Malformed => RawIdentity::Text("malformed".to_owned()),
         ReportedUuid::Text(text) => RawIdentity::Text(text.clone()),
     };
-    let power = match reported.power {
-        PowerWord::On => proof::PowerWord::On,
-        PowerWord::Off => proof::PowerWord::Off,
-        PowerWord::PoweringOn => proof::PowerWord::PoweringOn,
-        PowerWord::PoweringOff => proof::PowerWord::PoweringOff,
-        PowerWord::Paused => proof::PowerWord::Paused,
-        PowerWord::Unknown => proof::PowerWord::Unknown,
-    };
+    let power = proof::PowerWord::from_redfish(reported.power.word());
     proof::Reported { identity, power, detail: String::new() }
 }
 
