@@ -21,7 +21,7 @@ pub enum Method {
 
 /// One request. The `Host` and `Content-Length` headers are made from the connection and the body; nothing else is
 /// added.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Request {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -65,6 +65,16 @@ impl Request {
     }
 }
 
+/// Without headers and body: they may hold secrets that nobody marked.
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("method", &self.method)
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
 impl From<Method> for hyper::Method {
     fn from(method: Method) -> Self {
         match method {
@@ -78,7 +88,6 @@ impl From<Method> for hyper::Method {
 }
 
 /// A whole answer: it arrived within the deadline and the limits.
-#[derive(Debug)]
 pub struct Answer {
     /// The status, 200 to 599 as a rule; informational answers are skipped.
     pub status: u16,
@@ -86,4 +95,14 @@ pub struct Answer {
     pub headers: HeaderMap,
     /// The body as sent: nothing is decompressed.
     pub body: Bytes,
+}
+
+/// Without headers and body: peers repeat what they were sent.
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answer")
+            .field("status", &self.status)
+            .field("bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use apelora_http::header::{AUTHORIZATION, HeaderValue};
 use apelora_http::{Cause, Connection, Endpoint, HttpError, Part, Step, Trust, connect_through};
 use apelora_lab::redfish::{After, Reply, Seen, Server, Service, TlsVersion, Whole};
 use tokio::time::{Instant, timeout};
@@ -139,4 +140,13 @@ async fn a_dropped_call_ends_the_connection() {
     assert!(!connection.ready(later()).await);
     let refused = connection.send(get("/1"), later()).await.unwrap_err();
     assert!(matches!(refused, HttpError::NotSent(Cause::Abandoned)), "{refused}");
+}
+
+#[tokio::test]
+async fn debug_output_has_no_contents() {
+    let mut connection = connected().await;
+    let request = get("/3").header(AUTHORIZATION, HeaderValue::from_static("Basic c2VjcmV0")).body("secret");
+    assert_eq!(format!("{request:?}"), r#"Request { method: Get, path: "/3", .. }"#);
+    let answer = connection.send(request, later()).await.unwrap();
+    assert_eq!(format!("{answer:?}"), "Answer { status: 200, bytes: 3, .. }");
 }

@@ -8,6 +8,7 @@ mod conversation;
 mod emulator;
 mod faults;
 mod hostile;
+mod independent;
 mod machine;
 mod script;
 mod secrets;
