@@ -70,7 +70,7 @@ async fn each_part_has_its_own_limit() {
         let mut connection = connected().await;
         match connection.send(get(path), later()).await {
             Err(HttpError::TooLarge { part, status: seen, .. }) => {
-                assert_eq!((part, seen), (expected, status))
+                assert_eq!((part, seen), (expected, status));
             }
             other => panic!("{path}: {other:?}"),
         }
