@@ -139,6 +139,21 @@ async fn deadlines_say_what_was_waited_for() {
     let late = connected_by(Instant::now()).await.unwrap_err();
     assert!(matches!(late, HttpError::Deadline { sent: false, .. }), "{late}");
 
+    let mut connection = connected().await;
+    for now in [true, false] {
+        let over = Instant::now();
+        let late = if now {
+            connection.send_now(get("/1"), over).await
+        } else {
+            connection.send(get("/1"), over).await
+        };
+        assert!(
+            matches!(late, Err(HttpError::Deadline { during: Step::Ready, sent: false, .. })),
+            "{late:?}"
+        );
+    }
+    assert!(connection.send(get("/1"), later()).await.is_ok(), "nothing was sent, so it can still be used");
+
     for (path, expected) in [("/never", Step::Head), ("/half", Step::Body)] {
         let mut connection = connected().await;
         let by = Instant::now() + Duration::from_secs(7);
