@@ -21,6 +21,7 @@ pub mod proof;
 mod reading;
 pub mod reason;
 pub mod record;
+pub mod replay;
 pub mod supervisor;
 pub mod time;
 mod track;

@@ -1,0 +1,8 @@
+//! The suites of the fencing core.
+#![allow(missing_docs, reason = "a test binary")]
+
+mod data;
+mod guards;
+mod leases;
+mod monotone;
+mod replay;
