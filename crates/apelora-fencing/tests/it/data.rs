@@ -4,14 +4,18 @@ use std::path::{Path, PathBuf};
 
 /// The folder of the recorded cases: `APELORA_TEST_DATA`, or `tests/data` of the workspace.
 pub(crate) fn folder() -> PathBuf {
-    #[expect(clippy::disallowed_methods, reason = "the one place where the tests read the environment")]
-    let named = std::env::var_os("APELORA_TEST_DATA");
-    if let Some(named) = named {
+    if let Some(named) = setting("APELORA_TEST_DATA") {
         return named.into();
     }
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.ancestors().find(|a| a.join("Cargo.lock").is_file()).expect("a workspace root above");
     root.join("tests/data")
+}
+
+/// A setting of a test run.
+#[expect(clippy::disallowed_methods, reason = "the one place where the tests read the environment")]
+pub(crate) fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 pub(crate) fn text(path: &str) -> String {

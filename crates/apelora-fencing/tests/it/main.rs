@@ -5,4 +5,5 @@ mod data;
 mod guards;
 mod leases;
 mod monotone;
+mod night;
 mod replay;
