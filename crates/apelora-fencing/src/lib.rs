@@ -4,6 +4,7 @@
 //! clock, a socket or a thread: time, ids and everything read from outside are arguments. `docs/fencing.md` draws the
 //! machine; the worker's shell executes its effects.
 
+pub mod canon;
 pub mod decide;
 mod episode;
 pub mod event;

@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "a test binary")]
 
 mod data;
+mod exhaustive;
 mod guards;
 mod leases;
 mod monotone;

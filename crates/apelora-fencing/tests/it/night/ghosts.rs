@@ -23,8 +23,11 @@ struct Looked {
 #[derive(Debug, Default)]
 pub(crate) struct Ghosts {
     looked: BTreeMap<usize, Looked>,
-    sends: BTreeMap<MemberName, (u64, RecordId)>,
+    /// The last send to each member by the database's clock, which the loop guard goes by.
+    sends: BTreeMap<MemberName, u64>,
     online_since: BTreeMap<MemberName, u64>,
+    /// The boot of each member that some worker last saw Online: the life that a proof is about.
+    life: BTreeMap<MemberName, u64>,
     finals: BTreeMap<RecordId, usize>,
     begun: Vec<RecordId>,
     /// When a member was first shown as Offline, and when it was proven off.
@@ -45,8 +48,13 @@ impl Ghosts {
         }
     }
 
-    pub(crate) fn looked(&mut self, w: usize, now: u64, pass: &Pass, took: Duration) {
+    pub(crate) fn looked(&mut self, w: usize, now: u64, pass: &Pass, took: Duration, site: &Site) {
         let Ok(view) = &pass.view else { return };
+        for server in &site.servers {
+            if view.status(&server.name) == Some(&Status::Online) {
+                self.life.insert(server.name.clone(), server.heard_run);
+            }
+        }
         let offline = view.members().iter().filter(|l| l.status == Status::Offline).map(|l| l.name.clone());
         let offline: Vec<_> = offline.collect();
         for member in &offline {
@@ -69,18 +77,6 @@ impl Ghosts {
         self.must("SEND-INTENT-FIRST", record.is_some(), || format!("{member} at {now}"));
         let open = store.records.iter().filter(|r| r.status.is_open()).count();
         self.must("SEND-SINGLE", open == 1, || format!("{open} open records"));
-        let id = record.map(|r| r.id);
-        if let (Some((before, of)), Some(id)) = (self.sends.get(member).copied(), id)
-            && of != id
-        {
-            let online_between = self.online_since.get(member).is_some_and(|at| *at > before);
-            self.must("SEND-LOOP", online_between || now - before >= 600_000, || {
-                format!("{member}: {before}, {now}")
-            });
-        }
-        if let Some(id) = id {
-            self.sends.insert(member.clone(), (now, id));
-        }
         let row = &store.members[member];
         self.must("SEND-MAPPED", !row.distrusted, || format!("{member} is distrusted"));
         let stranger = site.servers.iter().any(|s| s.name == *member && s.manner == Manner::Stranger);
@@ -94,7 +90,7 @@ impl Ghosts {
     /// A write was made, or refused.
     pub(crate) fn committed(
         &mut self,
-        now: u64,
+        (now, db_now): (u64, u64),
         write: &Write,
         answer: &Result<Committed, CommitError>,
         rows: &[AuditRow],
@@ -109,6 +105,22 @@ impl Ghosts {
         }
         match write {
             Write::Intent(intent) => self.begun.push(intent.record),
+            // The send, in the words of the invariants.
+            Write::Permit(request) => {
+                let record = store.records.iter().find(|r| r.id == request.record());
+                let member = record.map(|r| r.member.clone()).expect("a permitted record");
+                let before = self.sends.insert(member.clone(), db_now).unwrap_or(0);
+                let online_between = self.online_since.get(&member).is_some_and(|at| *at > before);
+                self.must("SEND-LOOP", before == 0 || online_between || db_now - before >= 600_000, || {
+                    format!("{member}: {before}, {db_now}")
+                });
+            }
+            // Permitted, but nothing was sent.
+            Write::Final(last) if !last.sent => {
+                if let Some(record) = store.records.iter().find(|r| r.id == last.record) {
+                    self.sends.remove(&record.member);
+                }
+            }
             Write::Adopt(_) => self.count("adopted"),
             Write::Withdraw(_) => self.count("withdrawn"),
             Write::RecoveryStarted { member, .. } => {
@@ -144,16 +156,16 @@ impl Ghosts {
         }
         if let Write::Observed(seen) = write {
             for seen in seen.iter().filter(|s| matches!(s.seen, apelora_fencing::write::Seen::Online(_))) {
-                self.online_since.insert(seen.member.clone(), now);
+                self.online_since.insert(seen.member.clone(), db_now);
             }
         }
     }
 
-    /// What ran when the member was last heard of does not run any more. A BMC that says Off while its server runs can
+    /// What ran when the member was last seen Online does not run any more. A BMC that says Off while its server runs can
     /// fool two readings; its flickers are never two in a row a second apart by chance more often than the test allows.
     fn old_life_is_over(&mut self, invariant: &str, member: &MemberName, site: &Site) {
         let Some(server) = site.servers.iter().find(|s| s.name == *member) else { return };
-        let over = !server.powered || server.run > server.heard_run;
+        let over = !server.powered || self.life.get(member).is_some_and(|life| server.run > *life);
         if server.manner == Manner::Flickers && !over {
             self.count("two lies in a row");
             return;

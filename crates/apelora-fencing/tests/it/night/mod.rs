@@ -40,7 +40,7 @@ enum Fault {
     InvalidMap(u64),
     EditedMap,
     Lock(u64),
-    Return(u64),
+    Return,
     Person(u64),
 }
 
@@ -84,7 +84,7 @@ fn faults(rng: &mut Rng, members: usize) -> Vec<(u64, Later)> {
         };
         script.push((at, Later::Fault(fault, whom)));
         if rng.once_in(3) {
-            script.push((at + rng.range(20_000..300_000), Later::Fault(Fault::Return(0), whom)));
+            script.push((at + rng.range(20_000..300_000), Later::Fault(Fault::Return, whom)));
         }
     }
     script
@@ -103,7 +103,7 @@ fn night(seed: u64, tell: bool) -> (Night, bool) {
     } else {
         faults(&mut rng, members)
     };
-    let mut night = Night::new(rng, site, own_hosts, tell);
+    let mut night = Night::new(rng, site, own_hosts, clean, tell);
     for (i, (at, _)) in script.iter().enumerate() {
         night.at(*at, Act::Script(i));
     }
@@ -228,7 +228,7 @@ fn happens(night: &mut Night, later: Later) -> Vec<(u64, Later)> {
                     night.store.set_held(&name, true);
                     more.push((now + long, Later::Unlock(whom)));
                 }
-                Fault::Return(_) => more.push((now, Later::Boot(whom))),
+                Fault::Return => more.push((now, Later::Boot(whom))),
                 Fault::Person(after) => {
                     server.powered = false;
                     host_dies(night, whom);

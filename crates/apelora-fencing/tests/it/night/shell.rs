@@ -39,6 +39,7 @@ pub(crate) enum Answer {
     Opened(Ticket),
     Read(Ticket, BootTime),
     Sent(Ticket, SendReport),
+    Renew,
 }
 
 #[derive(Debug)]
@@ -76,10 +77,12 @@ pub(crate) struct Night {
     ids: u128,
     pub(crate) passes: u64,
     pub(crate) story: Option<Vec<String>>,
+    /// Nothing is slow or lost but what the script says.
+    pub(crate) calm: bool,
 }
 
 impl Night {
-    pub(crate) fn new(mut rng: Rng, site: Site, own_hosts: bool, tell: bool) -> Self {
+    pub(crate) fn new(mut rng: Rng, site: Site, own_hosts: bool, calm: bool, tell: bool) -> Self {
         let limits = Limits::PRODUCTION;
         let workers = (0..2).map(|i| Worker {
             holder: HolderId(Uuid::from_u128(i as u128 + 1)),
@@ -108,6 +111,7 @@ impl Night {
             ids: 100,
             passes: 0,
             story: tell.then(Vec::new),
+            calm,
             rng,
             site,
         };
@@ -138,6 +142,15 @@ impl Night {
         self.now = time;
         self.site.settle(time);
         self.acts[index].take()
+    }
+
+    fn clocks(&self) -> (u64, u64) {
+        (self.now, self.now + self.db_offset)
+    }
+
+    /// True once in `n` times, never in a calm night.
+    fn seldom(&mut self, n: u64) -> bool {
+        !self.calm && self.rng.once_in(n)
     }
 
     fn boot(&self, w: usize) -> BootTime {
@@ -174,15 +187,12 @@ impl Night {
 
     pub(crate) fn lease(&mut self, w: usize) {
         let before = self.boot(w);
-        let (holder, epoch) = (self.workers[w].holder, self.workers[w].epoch);
-        let deadline = before + self.limits.lease_ttl.saturating_sub(self.limits.lease_margin);
+        let holder = self.workers[w].holder;
+        let deadline = self.deadline(before);
         let mut pause = 3_000;
         if self.workers[w].supervisor.is_some() {
             if self.db_is_up() {
-                match self.store.renew(self.db_now(), epoch, holder) {
-                    Ok(()) => self.tell_worker(w, Event::Renewed(deadline)),
-                    Err(_) => self.tell_worker(w, Event::Lost),
-                }
+                self.renew(w);
                 pause = 10_000;
             }
         } else if self.db_is_up() && !self.is_barred(w) {
@@ -204,6 +214,21 @@ impl Night {
             }
         }
         self.at(self.now + pause, Act::Lease(w));
+    }
+
+    fn deadline(&self, before: BootTime) -> BootTime {
+        before + self.limits.lease_ttl.saturating_sub(self.limits.lease_margin)
+    }
+
+    fn renew(&mut self, w: usize) {
+        if !self.db_is_up() {
+            return;
+        }
+        let deadline = self.deadline(self.boot(w));
+        match self.store.renew(self.db_now(), self.workers[w].epoch, self.workers[w].holder) {
+            Ok(()) => self.tell_worker(w, Event::Renewed(deadline)),
+            Err(_) => self.tell_worker(w, Event::Lost),
+        }
     }
 
     /// A worker whose own host is Offline does not campaign until it is Online.
@@ -235,7 +260,7 @@ impl Night {
         match effect {
             Effect::Look(ticket) => {
                 let after =
-                    if self.rng.once_in(40) { self.rng.range(2_000..9_000) } else { self.rng.range(20..800) };
+                    if self.seldom(40) { self.rng.range(2_000..9_000) } else { self.rng.range(20..800) };
                 self.answer(w, after, Answer::Pass(ticket, boot));
             }
             Effect::Commit(ticket, write) => {
@@ -248,16 +273,13 @@ impl Night {
             }
             Effect::Open(ticket, target, _) => {
                 self.workers[w].talks.insert(ticket, target.member);
-                let after = if self.rng.once_in(20) {
-                    self.rng.range(2_000..6_000)
-                } else {
-                    self.rng.range(50..1_000)
-                };
+                let after =
+                    if self.seldom(20) { self.rng.range(2_000..6_000) } else { self.rng.range(50..1_000) };
                 self.answer(w, after, Answer::Opened(ticket));
             }
             Effect::Read(ticket, _) => {
                 let after =
-                    if self.rng.once_in(30) { self.rng.range(1_000..6_000) } else { self.rng.range(20..600) };
+                    if self.seldom(30) { self.rng.range(1_000..6_000) } else { self.rng.range(20..600) };
                 self.answer(w, after, Answer::Read(ticket, boot));
             }
             Effect::SendOff(ticket, reading, _) => {
@@ -282,6 +304,10 @@ impl Night {
             }
             Effect::Close(ticket) => {
                 self.workers[w].talks.remove(&ticket);
+            }
+            Effect::Renew => {
+                let after = self.rng.range(5..200);
+                self.answer(w, after, Answer::Renew);
             }
             Effect::Wake(at) => {
                 let worker = &mut self.workers[w];
@@ -325,7 +351,7 @@ impl Night {
                     map: self.site.map.clone(),
                     fresh_id: RecordId(Uuid::from_u128(self.ids)),
                 };
-                self.ghosts.looked(w, self.now, &pass, boot.since(asked));
+                self.ghosts.looked(w, self.now, &pass, boot.since(asked), &self.site);
                 self.tell_worker(w, Event::Pass(Box::new(pass)));
             }
             Answer::Commit(ticket, write) => self.commit(w, ticket, write),
@@ -345,18 +371,19 @@ impl Night {
                     self.tell_worker(w, Event::Done(ticket, Outcome::Read(done)));
                 }
             }
+            Answer::Renew => self.renew(w),
             Answer::Sent(ticket, report) => self.tell_worker(w, Event::Done(ticket, Outcome::Sent(report))),
         }
     }
 
     fn commit(&mut self, w: usize, ticket: Ticket, write: Write) {
         let (epoch, holder) = (self.workers[w].epoch, self.workers[w].holder);
-        let lost = self.rng.once_in(60);
+        let lost = self.seldom(60);
         let made = self.db_is_up() && !(lost && self.rng.once_in(2));
         let mut result = Err(if lost { CommitError::Unknown } else { CommitError::Unavailable });
         if made {
             let (answer, rows) = self.store.commit(self.db_now(), (epoch, holder), &write);
-            self.ghosts.committed(self.now, &write, &answer, &rows, &self.site, &self.store);
+            self.ghosts.committed(self.clocks(), &write, &answer, &rows, &self.site, &self.store);
             for row in &rows {
                 self.tell(|| format!("audit: {row:?}"));
             }
@@ -389,7 +416,7 @@ impl Night {
             let write = Write::RecoveryStarted { member, incarnation };
             let me = (self.workers[w].epoch, self.workers[w].holder);
             let (answer, rows) = self.store.commit(self.db_now(), me, &write);
-            self.ghosts.committed(self.now, &write, &answer, &rows, &self.site, &self.store);
+            self.ghosts.committed(self.clocks(), &write, &answer, &rows, &self.site, &self.store);
             self.tell(|| format!("worker {w} {write:?}: {answer:?}"));
         }
     }
