@@ -12,6 +12,7 @@ use crate::limits::Limits;
 use crate::line::{Line, Pending};
 use crate::name::{MemberName, RecordId};
 use crate::proof::{OffStreak, SendReport};
+use crate::reason::ReasonCode;
 use crate::record::MemberRow;
 use crate::supervisor::{Latest, Supervisor};
 use crate::time::BootTime;
@@ -103,18 +104,18 @@ impl Supervisor {
 
     fn canon_tracks(&self, Tracks { of, asked, leader: _ }: &Tracks, now: Now, c: &mut impl Canon) {
         let limits = &self.limits;
-        // A series is compared with the grace, and with other series; both are decided one interval later.
-        let series = limits.fence_after + limits.pass_gap();
         c.whole(asked.map(|at| now.age(at, limits.pass_gap() + limits.permit_valid)));
+        // A series is compared with the grace; of those that have reached it, only the order counts.
+        let length = |track: &Track| Some(asked.as_ref()?.since(track.offline_since?));
+        let ripe: Vec<_> = of.values().filter_map(length).filter(|l| *l >= limits.fence_after).collect();
         for (member, track) in of {
-            let Track { offline_since, online_since: _, pause, audited, watch, rechecked } = track;
-            let offline = offline_since.map(|at| now.age(at, series));
-            let pause = pause.filter(|(_, until)| now.0 < *until);
-            c.of(
-                member,
-                ("track", offline, pause.map(|(why, until)| (why, now.left(until, limits.pause_credential)))),
-            );
-            c.of(member, (audited.as_ref().map(|(reasons, _)| reasons), rechecked));
+            // What was audited last only decides whether it is audited again.
+            let Track { offline_since, online_since: _, pause, audited: _, watch, rechecked } = track;
+            let offline = length(track).map(|l| nanos(l.min(limits.fence_after)));
+            let elders = length(track).map(|l| ripe.iter().filter(|other| **other > l).count());
+            let begun = offline_since.map(|at| now.age(at, limits.fence_after));
+            let pause = pause.map(|(_, until)| now.left(until, limits.pause_credential));
+            c.of(member, ("track", offline, elders.filter(|_| ripe.len() > 1), begun, pause, rechecked));
             if let Some(Watch { streak, next, entry: _ }) = watch {
                 c.of(
                     member,
@@ -130,6 +131,11 @@ fn canon_streak(streak: &OffStreak, now: Now, limits: &Limits) -> u64 {
     now.left_of(streak.second_from(limits), limits.off_gap_watched)
 }
 
+/// What a reason does beside being told: for how long the BMC is left alone, and whether a person's word ended the record.
+fn class(reason: ReasonCode) -> (Option<Duration>, bool) {
+    (Episode::pause_after(reason, &Limits::PRODUCTION), reason == ReasonCode::PersonConfirmed)
+}
+
 fn canon_write(write: &Write, c: &mut impl Canon) {
     c.whole(std::mem::discriminant(write));
     match write {
@@ -140,11 +146,17 @@ fn canon_write(write: &Write, c: &mut impl Canon) {
         Write::Permit(request) => c.whole(c.record(request.record())),
         Write::Adopt(record) | Write::ReadBack(record) => c.whole(c.record(*record)),
         Write::Final(last) => {
-            c.whole((c.record(last.record), last.outcome, last.reason, last.sent, last.proof.is_some()));
+            c.whole((
+                c.record(last.record),
+                last.outcome,
+                last.sent,
+                last.proof.is_some(),
+                class(last.reason),
+            ));
         }
         Write::Proof(new) => c.of(&new.member, ("proof", new.incarnation)),
         Write::Withdraw(w) => c.of(&w.member, ("withdraw", w.incarnation)),
-        Write::Refused(refusals) => refusals.iter().for_each(|r| c.of(&r.member, ("refused", &r.reasons))),
+        Write::Refused(refusals) => refusals.iter().for_each(|r| c.of(&r.member, "refused")),
         Write::Checked(checks) => checks.iter().for_each(|k| c.of(&k.member, ("checked", k.found))),
         Write::RecoveryStarted { member, incarnation } => c.of(member, ("recovery", incarnation)),
     }
@@ -159,7 +171,7 @@ fn canon_line(Line { pending, outstanding, unsettled }: &Line, c: &mut impl Cano
     observed.iter().for_each(|(member, seen)| c.of(member, ("to observe", *seen == Seen::Away)));
     proofs.iter().for_each(|(member, new)| c.of(member, ("to prove", new.incarnation)));
     withdrawals.iter().for_each(|w| c.of(&w.member, ("to withdraw", w.incarnation)));
-    refusals.iter().for_each(|r| c.of(&r.member, ("to refuse", &r.reasons)));
+    refusals.iter().for_each(|r| c.of(&r.member, "to refuse"));
     if let Some((intent, _)) = intent {
         c.of(&intent.member, "to intend");
     }
@@ -206,18 +218,18 @@ fn canon_episode(
         Phase::Sending | Phase::Reopening => {}
     }
     let permit = permit.filter(|until| now.0 < *until).map(|until| now.left(until, limits.permit_valid));
-    c.whole((talk.is_some(), permit, given_up, posts, may_have_sent, off_seen, returned));
+    c.whole((talk.is_some(), permit, given_up.map(class), posts, may_have_sent, off_seen, returned));
     let sent =
         sent.map(|SendReport { began: _, ended, answer }| (answer, now.age(ended, limits.readback_fast_for)));
     let last = match last {
         Last::Nothing => None,
         Last::Power(power) => Some(Ok(*power)),
-        Last::Trouble(reason) => Some(Err(*reason)),
+        Last::Trouble(reason) => Some(Err(class(*reason))),
     };
     c.whole((sent, last, canon_streak(streak, now, limits), now.left(*deadline, limits.readback_deadline)));
 }
 
-fn canon_latest(Latest { view, healing, stored, map, world: _, decision: _ }: &Latest, c: &mut impl Canon) {
+fn canon_latest(Latest { view, healing, stored, map, judged: _ }: &Latest, c: &mut impl Canon) {
     c.whole((healing, map.sha().map(|sha| *sha.as_bytes())));
     for listed in view.iter().flat_map(|v| v.members()) {
         c.of(&listed.name, ("listed", listed.status == Status::Offline, listed.status.is_alive()));

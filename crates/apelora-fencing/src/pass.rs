@@ -1,6 +1,8 @@
 //! What one pass leads to: observations to store, proofs by lease, refusals to audit, the record in progress, an adoption,
 //! an intent.
 
+use std::sync::Arc;
+
 use crate::decide::{Action, Decision, decide};
 use crate::episode::Episode;
 use crate::event::{Effect, Pass, Why};
@@ -100,8 +102,7 @@ impl Supervisor {
             healing: pass.healing,
             stored,
             map: pass.map,
-            world,
-            decision,
+            judged: Arc::new((world, decision)),
         });
     }
 

@@ -1,6 +1,7 @@
 //! The supervisor of one leadership: the only entry point of the protocol.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::decide::Decision;
 use crate::episode::{Episode, Phase, Step};
@@ -53,15 +54,15 @@ pub(crate) struct Latest {
     pub(crate) healing: Healing,
     pub(crate) stored: Persisted,
     pub(crate) map: MapState,
-    pub(crate) world: World,
-    pub(crate) decision: Decision,
+    /// The world and what was decided on it: kept for those who ask.
+    pub(crate) judged: Arc<(World, Decision)>,
 }
 
 /// The machine. Made anew with every election, so that no series outlives a leadership.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
-    pub(crate) limits: Limits,
-    pub(crate) settings: Settings,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) me: Leadership,
     /// Nothing is begun before this: one margin after the election.
     pub(crate) acts_from: BootTime,
@@ -89,7 +90,7 @@ impl Supervisor {
     pub fn elected(now: BootTime, me: Leadership, limits: Limits, settings: Settings) -> Self {
         let acts_from = now + limits.lease_margin;
         Self {
-            settings,
+            settings: Arc::new(settings),
             me,
             acts_from,
             over: false,
@@ -106,7 +107,7 @@ impl Supervisor {
             latest: None,
             wake: None,
             renewal_asked: None,
-            limits,
+            limits: Arc::new(limits),
         }
     }
 
@@ -142,12 +143,12 @@ impl Supervisor {
 
     /// What the guards said in the latest pass.
     pub fn decision(&self) -> Option<&Decision> {
-        self.latest.as_ref().map(|l| &l.decision)
+        self.latest.as_ref().map(|l| &l.judged.1)
     }
 
     /// What they were asked about.
     pub fn world(&self) -> Option<&World> {
-        self.latest.as_ref().map(|l| &l.world)
+        self.latest.as_ref().map(|l| &l.judged.0)
     }
 
     /// The record in progress.

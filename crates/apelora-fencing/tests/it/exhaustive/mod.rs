@@ -59,15 +59,27 @@ fn holds(name: &str, exploration: &Exploration, sometimes: &[&str]) {
 }
 
 #[test]
-fn smallest() {
-    holds("smallest", &Exploration::new(3, 3, Budget { failures: 1, ..NOTHING }), &["fenced by power-off"]);
-}
-
-#[test]
-fn smallest2() {
-    holds(
-        "smallest",
-        &Exploration::new(3, 3, Budget { failures: 1, epochs: 2, crashes: 1, ..NOTHING }),
-        &["fenced by power-off"],
-    );
+fn try_it() {
+    let get = |n: &str| crate::data::setting(n).and_then(|s| s.parse().ok()).unwrap_or(0_u8);
+    let budget = Budget {
+        failures: get("F"),
+        returns: get("R"),
+        false_offline: get("FO"),
+        crashes: get("C"),
+        hangs: get("H"),
+        lost_answers: get("L"),
+        lies: get("LI"),
+        read_errors: get("RE"),
+        persons: get("P"),
+        edits: get("E"),
+        locks: get("LO"),
+        loops: get("LP"),
+        epochs: get("EP"),
+        bad_sends: get("BS"),
+    };
+    let m = get("M") as usize;
+    let mut e = Exploration::new(m, get("MM") as usize, budget);
+    e.own_hosts = get("OH") > 0;
+    e.stalls = get("ST") > 0;
+    holds("try", &e, &[]);
 }

@@ -143,7 +143,7 @@ struct Server {
     online: bool,
     /// A power-off that was accepted and not yet carried out.
     off_later: bool,
-    /// The life that a leader last saw Online is over.
+    /// The life that is stored as Online is over.
     over: bool,
     /// Permitted within ten minutes, not seen Online since, and not known to be unsent.
     sent_lately: bool,
@@ -164,17 +164,26 @@ enum Doing {
 }
 
 #[derive(Clone, Debug)]
+struct Task {
+    doing: Doing,
+    /// A tick has passed since it was begun: it ends before the next one.
+    late: bool,
+}
+
+#[derive(Clone, Debug)]
 struct Worker {
     supervisor: Option<Supervisor>,
     epoch: Epoch,
     hung: bool,
-    doing: Vec<Doing>,
+    doing: Vec<Task>,
     /// Open conversations.
     talks: Vec<(Ticket, usize)>,
     permit: Option<PermitRequest>,
     wake: Option<BootTime>,
     /// The last answered look: when, and who was Offline.
     looked: Option<(BootTime, u8)>,
+    /// The members whose present life it saw Online.
+    met: u8,
     barred: bool,
 }
 
@@ -296,32 +305,30 @@ impl Exploration {
         let worker = &mut s.workers[w];
         match effect {
             Effect::Look(ticket) => {
-                worker.doing.retain(|d| !matches!(d, Doing::Look(..)));
-                worker.doing.push(Doing::Look(ticket, now));
+                worker.doing.retain(|t| !matches!(t.doing, Doing::Look(..)));
+                worker.begin(Doing::Look(ticket, now));
             }
-            Effect::Commit(ticket, write) => worker.doing.push(Doing::Commit(ticket, write)),
-            Effect::Permit(ticket, request) => {
-                worker.doing.push(Doing::Commit(ticket, Write::Permit(request)))
-            }
+            Effect::Commit(ticket, write) => worker.begin(Doing::Commit(ticket, write)),
+            Effect::Permit(ticket, request) => worker.begin(Doing::Commit(ticket, Write::Permit(request))),
             Effect::Open(ticket, target, _) => {
                 let m = self.index(&target.member);
                 worker.talks.push((ticket, m));
-                worker.doing.push(Doing::Open(ticket, m));
+                worker.begin(Doing::Open(ticket, m));
             }
             Effect::Read(ticket, _) => {
                 let m = worker.talks.iter().find(|(t, _)| *t == ticket).expect("an open conversation").1;
-                worker.doing.push(Doing::Read(ticket, m));
+                worker.begin(Doing::Read(ticket, m));
             }
             Effect::SendOff(ticket, reading, _) => {
                 assert_eq!(reading.conversation(), ticket);
                 let m = worker.talks.iter().find(|(t, _)| *t == ticket).expect("an open conversation").1;
-                worker.doing.push(Doing::Send(ticket, m));
+                worker.begin(Doing::Send(ticket, m));
             }
             Effect::Close(ticket) => {
                 worker.talks.retain(|(t, _)| *t != ticket);
-                worker.doing.retain(|d| !matches!(d,
+                worker.doing.retain(|task| !matches!(task.doing,
                     Doing::Open(t, _) | Doing::Read(t, _) | Doing::Send(t, _) | Doing::Stalled(t, _) | Doing::Report(t, ..)
-                        if *t == ticket));
+                        if t == ticket));
             }
             Effect::Renew => {
                 let epoch = worker.epoch;
@@ -349,20 +356,22 @@ impl Exploration {
     /// What happens without a choice: looks while nothing is in progress, and writes that change nothing but the audit.
     fn at_once(&self, s: &mut State, w: usize) {
         let idle = s.workers[w].supervisor.as_ref().is_some_and(|v| v.in_progress().is_none());
-        let audit = s.workers[w]
-            .doing
-            .iter()
-            .any(|d| matches!(d, Doing::Commit(_, Write::Refused(_) | Write::Checked(_))));
-        if audit {
+        let quick = |d: &Doing| match d {
+            Doing::Commit(_, Write::Refused(_) | Write::Checked(_)) => true,
+            // Interesting only when it can go wrong.
+            Doing::Commit(_, Write::Observed(_) | Write::Proof(_)) => s.budget.lost_answers == 0,
+            _ => false,
+        };
+        if s.workers[w].doing.iter().any(|t| quick(&t.doing)) {
             self.commit(s, w, Fate::Made);
-        } else if idle && s.workers[w].doing.iter().any(|d| matches!(d, Doing::Look(..))) {
+        } else if idle && s.workers[w].doing.iter().any(|t| matches!(t.doing, Doing::Look(..))) {
             self.look(s, w);
         }
     }
 
     fn take(s: &mut State, w: usize, which: impl Fn(&Doing) -> bool) -> Option<Doing> {
-        let i = s.workers[w].doing.iter().position(which)?;
-        Some(s.workers[w].doing.remove(i))
+        let i = s.workers[w].doing.iter().position(|t| which(&t.doing))?;
+        Some(s.workers[w].doing.remove(i).doing)
     }
 
     fn look(&self, s: &mut State, w: usize) {
@@ -396,7 +405,10 @@ impl Exploration {
             let server = &mut s.servers[m];
             if server.online {
                 // The life that is seen: the present one, unless its power is gone already.
-                server.over &= !server.powered;
+                if server.powered {
+                    s.workers[w].met |= 1 << m;
+                    server.over &= !s.store.members[&self.names[m]].online;
+                }
             } else {
                 offline |= 1 << m;
             }
@@ -444,7 +456,9 @@ impl Exploration {
         match write {
             Write::Observed(seen) => {
                 for o in seen.iter().filter(|o| o.seen != Seen::Away) {
-                    s.servers[self.index(&o.member)].sent_lately = false;
+                    let m = self.index(&o.member);
+                    s.servers[m].sent_lately = false;
+                    s.servers[m].over &= s.workers[w].met & (1 << m) == 0;
                 }
             }
             Write::Intent(intent) => {
@@ -486,7 +500,8 @@ impl Exploration {
             Write::Proof(_) if answer == Ok(Committed::Proof(true)) => s.reached |= bit("fenced by watching"),
             Write::RecoveryStarted { member, .. } => {
                 s.reached |= bit("recovered");
-                let over = s.servers[self.index(member)].over;
+                let m = self.index(member);
+                let over = s.servers[m].over && s.workers[w].met & (1 << m) == 0;
                 s.must("PROOF-INCARNATION: a restart although the old life runs", over);
             }
             _ => {}
@@ -538,7 +553,7 @@ impl Exploration {
         };
         let report = SendReport { began: s.now, ended: s.now, answer };
         if s.workers[w].hung {
-            s.workers[w].doing.push(Doing::Report(ticket, m, report));
+            s.workers[w].begin(Doing::Report(ticket, m, report));
         } else {
             self.tell(s, w, Event::Done(ticket, Outcome::Sent(report)));
         }
@@ -550,7 +565,7 @@ impl Exploration {
         }
         self.sends(s, w, m);
         match taking {
-            Taking::Acts | Taking::ActsUnanswered => power_off(&mut s.servers[m]),
+            Taking::Acts | Taking::ActsUnanswered => power_off(s, m),
             Taking::ActsLate => s.servers[m].off_later = true,
             Taking::Ignores | Taking::Fails => {}
         }
@@ -567,6 +582,7 @@ impl Exploration {
 
     fn tick(&self, s: &mut State) {
         s.now = s.now + TICK;
+        s.workers.iter_mut().flat_map(|w| &mut w.doing).for_each(|t| t.late = true);
         for w in 0..WORKERS {
             if s.workers[w].hung || s.workers[w].supervisor.is_none() {
                 continue;
@@ -602,11 +618,27 @@ fn holder(w: usize) -> HolderId {
     HolderId(Uuid::from_u128(w as u128 + 1))
 }
 
-fn power_off(server: &mut Server) {
-    *server = Server { powered: false, alive: false, off_later: false, over: true, ..*server };
+fn power_off(s: &mut State, m: usize) {
+    s.servers[m] = Server { powered: false, alive: false, off_later: false, over: true, ..s.servers[m] };
+    life_ends(s, m);
+}
+
+fn life_ends(s: &mut State, m: usize) {
+    s.servers[m].over = true;
+    s.workers.iter_mut().for_each(|w| w.met &= !(1 << m));
+}
+
+impl Task {
+    fn may_last(&self) -> bool {
+        !self.late || matches!(self.doing, Doing::Stalled(..))
+    }
 }
 
 impl Worker {
+    fn begin(&mut self, doing: Doing) {
+        self.doing.push(Task { doing, late: false });
+    }
+
     fn down(epoch: Epoch) -> Self {
         Self {
             supervisor: None,
@@ -617,6 +649,7 @@ impl Worker {
             permit: None,
             wake: None,
             looked: None,
+            met: 0,
             barred: false,
         }
     }
@@ -657,7 +690,10 @@ impl Model for Exploration {
 
     fn actions(&self, s: &State, into: &mut Vec<Act>) {
         let b = &s.budget;
-        into.push(Act::Tick);
+        // Every operation ends by its deadline, which is one tick; only a frozen worker takes longer.
+        if s.workers.iter().all(|w| w.hung || w.doing.iter().all(Task::may_last)) {
+            into.push(Act::Tick);
+        }
         if b.loops > 0 && s.servers.iter().any(|v| v.sent_lately) {
             into.push(Act::LoopPasses);
         }
@@ -709,8 +745,8 @@ impl Model for Exploration {
             } else if b.hangs > 0 {
                 into.push(Act::Freeze(w));
             }
-            for doing in &worker.doing {
-                self.actions_of(s, w, doing, into);
+            for task in &worker.doing {
+                self.actions_of(s, w, &task.doing, into);
             }
             if worker.hung {
                 continue;
@@ -738,19 +774,20 @@ impl Model for Exploration {
             }
             Act::PowerLoss(m) => {
                 s.budget.failures -= 1;
-                power_off(&mut s.servers[m]);
+                power_off(s, m);
             }
             Act::Return(m) => {
                 s.budget.returns -= 1;
                 // A new boot: what ran before is gone. A power-off on its way may still come.
-                s.servers[m] = Server { powered: true, alive: true, over: true, ..s.servers[m] };
+                s.servers[m] = Server { powered: true, alive: true, ..s.servers[m] };
+                life_ends(s, m);
             }
             Act::FalseOffline(m) => {
                 s.budget.false_offline -= 1;
                 s.servers[m].online = false;
             }
             Act::ViewCatchesUp(m) => s.servers[m].online = s.servers[m].alive,
-            Act::LateOff(m) => power_off(&mut s.servers[m]),
+            Act::LateOff(m) => power_off(s, m),
             Act::Person(m) => {
                 s.budget.persons -= 1;
                 let shown = s.store.members[&self.names[m]].incarnation;
@@ -816,7 +853,7 @@ impl Model for Exploration {
             }
             Act::Stall(w) => {
                 if let Some(Doing::Send(t, m)) = Self::take(s, w, |d| matches!(d, Doing::Send(..))) {
-                    s.workers[w].doing.push(Doing::Stalled(t, m));
+                    s.workers[w].begin(Doing::Stalled(t, m));
                 }
             }
             Act::Unstall(w) => self.send(s, w, Taking::Acts),
@@ -988,8 +1025,11 @@ impl Exploration {
                     parts.of(name, offline & (1 << m) != 0);
                 }
             }
-            for doing in &worker.doing {
-                let kind = std::mem::discriminant(doing);
+            for (m, name) in self.names.iter().enumerate() {
+                parts.of(name, ("met", worker.met & (1 << m) != 0));
+            }
+            for Task { doing, late } in &worker.doing {
+                let kind = (std::mem::discriminant(doing), late);
                 match doing {
                     Doing::Look(_, asked) => parts.whole((kind, s.now.since(*asked).min(ticks(2)))),
                     Doing::Commit(..) => parts.whole(kind),
