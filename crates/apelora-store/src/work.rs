@@ -91,7 +91,11 @@ async fn apply<E>(
         return Ok(Changed { row, entry: None, entries: before.entries });
     }
     if remove_node && plan.is_none() {
-        return Err(Fault::new(Class::Other, "a node cannot be removed without the plan that ends its entries").into());
+        return Err(Fault::new(
+            Class::Other,
+            "a node cannot be removed without the plan that ends its entries",
+        )
+        .into());
     }
     let id = node::id(&row);
     if let Some(plan) = plan {

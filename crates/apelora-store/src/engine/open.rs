@@ -22,6 +22,8 @@ const LOCK_WAIT_SECS: u64 = 5;
 /// A transaction that is left alone for this long has lost its client: the server ends it and frees the node's lock.
 const IDLE_IN_TRANSACTION_SECS: u64 = 10;
 const SQLITE_READERS: u32 = 4;
+/// Rows that the driver's thread may be ahead of the reader: a whole page.
+const SQLITE_ROWS_AHEAD: usize = 1_000;
 
 /// The connections to one database.
 #[derive(Debug, Clone)]
@@ -238,7 +240,7 @@ async fn sqlite(config: &StoreConfig) -> Result<Pools, ConnectError> {
     let writer = forever(SqlitePoolOptions::new()).max_connections(1).connect_lazy_with(writing);
     let readers = forever(SqlitePoolOptions::new())
         .max_connections(SQLITE_READERS)
-        .connect_lazy_with(file.pragma("query_only", "1"));
+        .connect_lazy_with(file.pragma("query_only", "1").row_buffer_size(SQLITE_ROWS_AHEAD));
     Ok(Pools::Sqlite { writer, readers })
 }
 

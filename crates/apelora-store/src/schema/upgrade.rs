@@ -180,7 +180,7 @@ async fn check_server(conn: &mut Conn, database: &str) -> Result<(), ConnectErro
         Engine::MariaDb => (
             "SELECT VERSION()",
             "MariaDB",
-            "is not served by MariaDB. Use MariaDB 10.6 or later, PostgreSQL or SQLite",
+            "is not served by MariaDB. Use MariaDB, PostgreSQL or SQLite",
         ),
         Engine::Sqlite => return Ok(()),
     };

@@ -106,6 +106,23 @@ pub(crate) async fn list(conn: &mut Conn, query: &NodeQuery) -> Result<Option<Ve
     Ok(Some(rows(conn, &select, &query.columns).await?))
 }
 
+/// How the database would answer for the first page.
+pub(crate) async fn explain(conn: &mut Conn, query: &NodeQuery) -> Result<String, Fault> {
+    let mut sql = conn.engine().build(&page_of(conn.engine(), query, None));
+    let (word, kinds): (_, &[Kind]) = match conn.engine() {
+        Engine::Sqlite => ("EXPLAIN QUERY PLAN", &[Kind::Int, Kind::Int, Kind::Int, Kind::Text]),
+        Engine::Postgres => ("EXPLAIN", &[Kind::Text]),
+        Engine::MariaDb => ("EXPLAIN FORMAT=JSON", &[Kind::Text]),
+    };
+    sql.text = format!("{word} {}", sql.text);
+    let rows = conn.fetch(sql, kinds).await?;
+    let lines = rows.into_iter().filter_map(|mut row| match row.pop() {
+        Some(Cell::Text(line)) => Some(line),
+        _ => None,
+    });
+    Ok(lines.collect::<Vec<_>>().join("\n"))
+}
+
 fn condition(engine: Engine, filter: &NodeFilter) -> Cond {
     match filter {
         NodeFilter::Equals(column, Cell::Null) | NodeFilter::IsNull(column) => {

@@ -3,7 +3,7 @@
 use apelora_maintenance::{Denial, LockedNode, Operation, Outcome, Scope, plan};
 use apelora_store::{
     AuditQuery, Cell, ChangeError, Direction, HistoryColumn, HistoryQuery, NodeChange, NodeColumn, NodeKey,
-    NodePatch,
+    NodePatch, StoreError,
 };
 
 use crate::lab::{
@@ -241,6 +241,54 @@ async fn taken_values_reservations_and_unstorable_values_are_named() {
         assert!(store.node(&NodeKey::Name("N2".into()), &[]).await.unwrap().is_none());
         assert_eq!(lab.number("SELECT COUNT(*) FROM nodes").await, 4);
         store.close().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_that_another_service_ended_is_replaced_by_one_of_the_same_identity() {
+    on_every_engine(|lab| async move {
+        let store = lab.store().await;
+        let uuid = make_node(&store, "n1").await;
+        operate(&store, &uuid, &set("first"), &system(), &stamp_after(1)).await.unwrap();
+        lab.sql("UPDATE nodes SET maintenance = NULL, maintenance_reason = NULL").await;
+        let second = stamp_after(2);
+        let changed = operate(&store, &uuid, &set("second"), &system(), &second).await.unwrap();
+        assert_eq!(changed.entry.map(|e| e.uuid), Some(second.entry));
+        let node = store.entries(&by_uuid(&uuid)).await.unwrap().unwrap();
+        assert_whole(&node);
+        assert_eq!(node.entries, changed.entries);
+        assert_eq!(node.entries.len(), 1);
+        let actions: Vec<_> =
+            store.audit(&whole_audit()).await.unwrap().into_iter().map(|a| a.action).collect();
+        assert_eq!(actions, ["maintenance.asserted", "maintenance.reconciled", "maintenance.asserted"]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn faults_of_the_database_are_told_without_its_words() {
+    on_every_engine(|lab| async move {
+        let store = lab.store().await;
+        let uuid = make_node(&store, "n1").await;
+        lab.sql("DROP TABLE node_maintenance").await;
+        let read = store.entries(&by_uuid(&uuid)).await.unwrap_err();
+        let change = operate(&store, &uuid, &set("secret"), &system(), &stamp()).await.unwrap_err();
+        assert!(matches!(read, StoreError::Failed(_)), "{read:?}");
+        assert!(matches!(change, ChangeError::Failed(_)), "{change:?}");
+        for error in [&read as &dyn std::error::Error, &change] {
+            let text = error.to_string();
+            for word in
+                ["node_maintenance", "SELECT", "INSERT", "secret", "no such table", "relation", "exist"]
+            {
+                assert!(!text.contains(word), "{text}");
+            }
+            let cause = error.source().unwrap().to_string();
+            assert!(cause.contains("node_maintenance"), "the log has it: {cause}");
+        }
+        // The connection is in order again.
+        store.ping().await.unwrap();
+        assert!(store.node(&by_uuid(&uuid), &[]).await.unwrap().is_some());
     })
     .await;
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use apelora_maintenance::{Denial, Operation, plan};
 use apelora_store::{ChangeError, Engine, NodeChange, NodeColumn, NodePatch, Store};
 
-use crate::lab::{Lab, add, assert_whole, by_uuid, id, make_node, on_every_engine, operate, set, stamp, system};
+use crate::lab::{
+    Lab, add, assert_whole, by_uuid, id, make_node, on_every_engine, operate, set, stamp, system,
+};
 use crate::proxy::{Break, Proxy};
 
 /// The ways in which one or several commits break, after all of which the change must be there exactly once.
@@ -43,7 +45,9 @@ async fn a_change_whose_commit_breaks_is_made_exactly_once() {
             proxy.plan(way);
             let stamp = stamp();
             let hold = add("operator_hold", Some("x"));
-            let changed = operate(&store, &uuid, &hold, &system(), &stamp).await.unwrap_or_else(|e| panic!("{way:?}: {e:?}"));
+            let changed = operate(&store, &uuid, &hold, &system(), &stamp)
+                .await
+                .unwrap_or_else(|e| panic!("{way:?}: {e:?}"));
             assert!(proxy.is_done(), "{way:?}");
             assert_eq!(changed.entry.as_ref().map(|e| e.uuid), Some(stamp.entry), "{way:?}");
             let node = direct.entries(&by_uuid(&uuid)).await.unwrap().unwrap();
@@ -77,7 +81,10 @@ async fn a_node_whose_making_or_removal_breaks_is_made_or_removed_exactly_once()
                 .with(NodeColumn::Uuid, uuid.as_str())
                 .with(NodeColumn::Name, format!("n{i}"));
             proxy.plan(way);
-            let made = store.create_node(&stamp(), fields.clone(), None).await.unwrap_or_else(|e| panic!("{way:?}: {e:?}"));
+            let made = store
+                .create_node(&stamp(), fields.clone(), None)
+                .await
+                .unwrap_or_else(|e| panic!("{way:?}: {e:?}"));
             assert!(proxy.is_done());
             let row = direct.node(&by_uuid(&uuid), NodeColumn::ALL).await.unwrap().unwrap();
             assert_eq!(row, made.row, "{way:?}");
@@ -92,7 +99,11 @@ async fn a_node_whose_making_or_removal_breaks_is_made_or_removed_exactly_once()
             let removed = store
                 .change_node(&by_uuid(&uuid), &stamp, |on| {
                     let plan = plan(&Operation::DeleteNode, &on.node, &system(), &mut |_| true, &stamp)?;
-                    Ok::<_, Denial>(NodeChange { plan: Some(plan), remove_node: true, ..NodeChange::default() })
+                    Ok::<_, Denial>(NodeChange {
+                        plan: Some(plan),
+                        remove_node: true,
+                        ..NodeChange::default()
+                    })
                 })
                 .await
                 .unwrap_or_else(|e| panic!("{way:?}: {e:?}"));
@@ -150,7 +161,8 @@ async fn a_server_that_stays_away_after_a_commit_makes_the_outcome_unknown() {
         assert!(matches!(unknown, ChangeError::Unknown(_)), "{unknown:?}");
         assert_eq!(store.health().unknown_commits, 1);
         // Before a commit nothing is in doubt.
-        let unavailable = operate(&store, &uuid, &set("x"), &system(), &crate::lab::stamp()).await.unwrap_err();
+        let unavailable =
+            operate(&store, &uuid, &set("x"), &system(), &crate::lab::stamp()).await.unwrap_err();
         assert!(matches!(unavailable, ChangeError::Unavailable(_)), "{unavailable:?}");
         for error in [unknown.to_string(), unavailable.to_string()] {
             assert!(!error.contains("INSERT") && !error.contains("127.0.0.1"), "{error}");

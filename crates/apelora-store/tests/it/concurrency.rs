@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use apelora_maintenance::{Authority, Denial, LockedNode, Operation, Scope, Stamp, plan};
-use apelora_store::{AuditQuery, ChangeError, Direction, HistoryColumn, HistoryQuery, NodeColumn, NodePatch, Store};
+use apelora_store::{
+    AuditQuery, ChangeError, Direction, HistoryColumn, HistoryQuery, NodeColumn, NodePatch, Store,
+};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::lab::{
-    Lab, Shared, add, assert_whole, by_uuid, make_node, make_node_with, on_every_engine, operate, set, stamp, stamp_after,
-    system, who,
+    Lab, Shared, add, assert_whole, by_uuid, make_node, make_node_with, on_every_engine, operate, set, stamp,
+    stamp_after, system, who,
 };
 
 async fn two_stores(lab: &Lab) -> [Store; 2] {
@@ -191,7 +193,8 @@ async fn after_thousands_of_changes_at_once_everything_agrees_with_the_planner_r
         assert_eq!((&end.entries, end.node.maintenance), (&state.entries, state.node.maintenance));
         assert_eq!(end.node.maintenance_reason, state.node.maintenance_reason);
         let sort = (HistoryColumn::Id, Direction::Ascending);
-        let kept = stores[0].history(&uuid, &HistoryQuery { sort, marker: None, limit: 100_000 }).await.unwrap();
+        let kept =
+            stores[0].history(&uuid, &HistoryQuery { sort, marker: None, limit: 100_000 }).await.unwrap();
         assert_eq!(kept.into_iter().map(|h| h.uuid).collect::<Vec<_>>(), history);
         let kept = stores[1].audit(&AuditQuery { limit: 100_000, ..AuditQuery::default() }).await.unwrap();
         assert_eq!(kept.into_iter().map(|a| a.uuid).collect::<Vec<_>>(), audit);
@@ -229,7 +232,8 @@ async fn two_authorities_at_once_both_hold_a_hundred_times() {
             holders.sort_unstable();
             assert_eq!(holders, ["p1", "p2"]);
             let sort = (HistoryColumn::Id, Direction::Ascending);
-            let history = stores[1].history(&uuid, &HistoryQuery { sort, marker: None, limit: 10 }).await.unwrap();
+            let history =
+                stores[1].history(&uuid, &HistoryQuery { sort, marker: None, limit: 10 }).await.unwrap();
             assert_eq!(history.len(), 2);
         }
     })
@@ -247,7 +251,8 @@ async fn callers_that_go_away_leave_nothing_half_done_and_no_connection_blocked(
             tasks.spawn(async move {
                 let mut numbers = Numbers(worker as u64);
                 for i in 0..60 {
-                    let operation = if i % 2 == 0 { add("operator_hold", None) } else { Operation::ReleaseAll };
+                    let operation =
+                        if i % 2 == 0 { add("operator_hold", None) } else { Operation::ReleaseAll };
                     let (by, stamp) = (system(), stamp_after(i));
                     let change = operate(&store, &uuid, &operation, &by, &stamp);
                     // Polled a random number of times, then dropped wherever it is.
@@ -270,7 +275,8 @@ async fn callers_that_go_away_leave_nothing_half_done_and_no_connection_blocked(
         let mut tasks = JoinSet::new();
         for i in 0..20 {
             let (store, uuid) = (stores[i % 2].clone(), uuid.clone());
-            tasks.spawn(async move { operate(&store, &uuid, &set("x"), &system(), &stamp()).await.map(drop) });
+            tasks
+                .spawn(async move { operate(&store, &uuid, &set("x"), &system(), &stamp()).await.map(drop) });
         }
         for result in tasks.join_all().await {
             result.unwrap();

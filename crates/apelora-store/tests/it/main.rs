@@ -3,13 +3,13 @@
 // Every function here is a test or helps one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-//mod backfill;
+mod backfill;
 mod basics;
 mod commit;
 mod concurrency;
 mod lab;
-//mod paging;
+mod paging;
 mod proxy;
-//mod retention;
+mod retention;
 mod schema;
-//mod texts;
+mod texts;

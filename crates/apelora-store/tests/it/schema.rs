@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use apelora_store::{
-    BackfillProgress, ConnectError, DatabaseUrl, Engine, NodeColumn, NodePatch, Store, StoreConfig,
+    BackfillProgress, ConnectError, DatabaseUrl, Engine, NodeColumn, NodeFilter, NodePatch, NodeQuery, Store,
+    StoreConfig,
 };
 use tokio::task::JoinSet;
 
@@ -17,10 +18,10 @@ use crate::lab::{
 /// Everything that the database says of its tables, as sorted lines that begin with the table's name.
 async fn catalogue(lab: &Lab) -> BTreeSet<String> {
     let queries: &[&str] = match lab.engine {
-        Engine::Sqlite => &[
-            "SELECT tbl_name || ' ' || type || ' ' || name || ' ' || sql FROM sqlite_master \
-             WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'",
-        ],
+        Engine::Sqlite => {
+            &["SELECT tbl_name || ' ' || type || ' ' || name || ' ' || sql FROM sqlite_master \
+             WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'"]
+        }
         Engine::Postgres => &[
             "SELECT concat_ws(' ', table_name, ordinal_position, column_name, data_type, character_maximum_length, \
              is_nullable, column_default, collation_name) FROM information_schema.columns \
@@ -120,7 +121,8 @@ async fn an_upgrade_that_was_killed_is_finished_by_the_next() {
         lab.sql("DROP TABLE apelora_pin").await;
         lab.sql("DELETE FROM apelora_migration WHERE version >= 2").await;
         if lab.engine != Engine::Sqlite {
-            lab.sql("UPDATE apelora_migration_lock SET holder = 'dead', expires_at = '2026-01-01 00:00:00'").await;
+            lab.sql("UPDATE apelora_migration_lock SET holder = 'dead', expires_at = '2026-01-01 00:00:00'")
+                .await;
         }
         Store::upgrade(&lab.config).await.unwrap();
         assert_eq!(catalogue(&lab).await, fresh);
@@ -128,11 +130,14 @@ async fn an_upgrade_that_was_killed_is_finished_by_the_next() {
         // One that is alive is waited for.
         if lab.engine != Engine::Sqlite {
             lab.sql("DELETE FROM apelora_migration WHERE version = 3").await;
-            lab.sql("UPDATE apelora_migration_lock SET holder = 'alive', expires_at = '2099-01-01 00:00:00'").await;
+            lab.sql("UPDATE apelora_migration_lock SET holder = 'alive', expires_at = '2099-01-01 00:00:00'")
+                .await;
             let config = lab.config.clone();
             let waiting = tokio::spawn(async move { Store::upgrade(&config).await });
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            // Nothing tells that it will go on waiting; without the lock it would be done by now.
+            tokio::time::sleep(std::time::Duration::from_secs(2)).await;
             assert!(!waiting.is_finished());
+            assert_eq!(lab.number("SELECT MAX(version) FROM apelora_migration").await, 2);
             lab.sql("UPDATE apelora_migration_lock SET holder = ''").await;
             assert!(waiting.await.unwrap().unwrap().usable);
         }
@@ -174,7 +179,10 @@ async fn an_unknown_schema_is_refused_with_what_to_do() {
         let foreign = lab.sibling().await;
         foreign.sql("CREATE TABLE nodes (id INTEGER PRIMARY KEY, hostname VARCHAR(9))").await;
         let error = Store::upgrade(&foreign.config).await.unwrap_err();
-        assert!(matches!(&error, ConnectError::Schema(text) if text.contains("lacks the columns uuid,")), "{error}");
+        assert!(
+            matches!(&error, ConnectError::Schema(text) if text.contains("lacks the columns uuid,")),
+            "{error}"
+        );
         assert_eq!(only(&catalogue(&foreign).await, is_ours), BTreeSet::new());
         foreign.remove().await;
     })
@@ -273,6 +281,15 @@ async fn contract_a_database_of_the_reference_is_adopted_untouched() {
         let failed = store.entries(&by_uuid("00000000-0000-4000-8000-000000000003")).await.unwrap().unwrap();
         assert_eq!(failed.node.fault.as_deref(), Some("power failure"));
 
+        // Its indexes serve, whatever character set they have.
+        for column in [NodeColumn::Uuid, NodeColumn::Name, NodeColumn::Owner] {
+            let filters = vec![NodeFilter::Equals(column, "held".into())];
+            let query = NodeQuery { filters, ..NodeQuery::new(&[NodeColumn::Id], 10) };
+            let plan = store.explain(&query).await.unwrap();
+            let is_used = plan.contains("INDEX ") || plan.contains("\"key\"") || plan.contains("const tables");
+            assert!(is_used && !plan.contains("SCAN"), "{column}: {plan}");
+        }
+
         // What the reference knows of a node goes with the node.
         let id = lab.number("SELECT id FROM nodes WHERE name = 'held'").await;
         lab.sql(&format!("INSERT INTO node_traits (node_id, trait) VALUES ({id}, 'CUSTOM_A')")).await;
@@ -320,6 +337,8 @@ async fn a_sqlite_file_is_its_owners_only_and_its_folder_must_be_there() {
         StoreConfig::new(DatabaseUrl::parse(&format!("sqlite://{}", path.display())).unwrap())
     };
     let path = folder.path().join("a.db");
+    let status = Store::status(&config(path.clone())).await.unwrap();
+    assert_eq!((status.found, status.usable, path.exists()), (0, false, false), "asking makes nothing");
     let store = Store::connect(&config(path.clone())).await.unwrap();
     let uuid = make_node(&store, "n1").await;
     for file in ["a.db", "a.db-wal", "a.db-shm"] {
@@ -335,7 +354,8 @@ async fn a_sqlite_file_is_its_owners_only_and_its_folder_must_be_there() {
     assert!(missing.contains("no/such does not exist; make it first"), "{missing}");
     let directory = refusal(folder.path().to_path_buf()).await;
     assert!(directory.contains("it is a directory"), "{directory}");
-    fs::write(folder.path().join("text"), "this is a text, and no database at all: it is too short for that").unwrap();
+    fs::write(folder.path().join("text"), "this is a text, and no database at all: it is too short for that")
+        .unwrap();
     let text = refusal(folder.path().join("text")).await;
     assert!(text.contains("check that it is a SQLite database"), "{text}");
 }
@@ -352,4 +372,28 @@ async fn a_server_that_is_not_there_is_named_without_the_password() {
         assert!(text.contains(shown) && !text.contains("s3cret"), "{text}");
         assert!(matches!(error, ConnectError::Unreachable { .. }));
     }
+}
+
+#[tokio::test]
+async fn a_server_is_reached_by_tls_when_the_url_says_so() {
+    on_every_engine(|lab| async move {
+        let (certificate, require, verify) = match lab.engine {
+            Engine::Sqlite => return,
+            Engine::Postgres => ("SHOW ssl_cert_file", "sslmode=require", "sslmode=verify-full"),
+            Engine::MariaDb => ("SELECT @@ssl_cert", "ssl-mode=REQUIRED", "ssl-mode=VERIFY_IDENTITY"),
+        };
+        Store::upgrade(&lab.config).await.unwrap();
+        let certificate = lab.texts(certificate).await.remove(0);
+        let ca = if lab.engine == Engine::Postgres { "sslrootcert" } else { "ssl-ca" };
+        let connect = async |options: &str| {
+            let url = DatabaseUrl::parse(&format!("{}?{options}", lab.url)).unwrap();
+            Store::connect(&StoreConfig::new(url)).await
+        };
+        connect(require).await.unwrap().ping().await.unwrap();
+        // Nobody vouches for the certificate but itself.
+        let refused = connect(verify).await.unwrap_err();
+        assert!(matches!(refused, ConnectError::Unreachable { .. }), "{refused:?}");
+        connect(&format!("{verify}&{ca}={certificate}")).await.unwrap().ping().await.unwrap();
+    })
+    .await;
 }
