@@ -162,6 +162,21 @@ impl Session {
         Ok((framed.sequence, plain))
     }
 
+    #[cfg(test)]
+    pub(crate) fn unseal_after(
+        &self,
+        seen: u32,
+        datagram: &[u8],
+    ) -> Result<(u32, Zeroizing<Vec<u8>>), Reject> {
+        Self { seen, ..self.clone() }.unseal(datagram)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn seal_as(&mut self, request: Request, rq_seq: u8, sent: u32, iv: [u8; BLOCK]) -> Vec<u8> {
+        self.sent = sent;
+        self.seal(Pending { request, rq_seq }, iv).unwrap_or_default()
+    }
+
     /// Everything that an attacker could want to change, for tests that compare it before and after.
     #[cfg(test)]
     pub(crate) fn fingerprint(&self) -> String {
