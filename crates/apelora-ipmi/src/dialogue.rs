@@ -147,6 +147,8 @@ pub(crate) struct Dialogue<L: Link, E: Entropy> {
     fresh_on: bool,
     /// The next read is the first after a power-off.
     after_power_off: bool,
+    /// The BMC said that a power-off was above this session's level.
+    level_lost: bool,
     closed: bool,
 }
 
@@ -169,18 +171,23 @@ impl<L: Link, E: Entropy> Dialogue<L, E> {
             identity: None,
             fresh_on: false,
             after_power_off: false,
+            level_lost: false,
             closed: false,
         };
-        match dialogue.exchange(Request::SetOperator, by).await {
-            Ok(Reply::Operator) => Ok(dialogue),
-            other => {
+        match dialogue.become_operator(by).await {
+            Ok(()) => Ok(dialogue),
+            Err(error) => {
                 dialogue.close(by).await;
-                Err(match other {
-                    Ok(Reply::Failed(completion)) => IpmiError::OperatorRefused(completion),
-                    Ok(_) => IpmiError::OtherLevel,
-                    Err(error) => error,
-                })
+                Err(error)
             }
+        }
+    }
+
+    async fn become_operator(&mut self, by: Instant) -> Result<(), IpmiError> {
+        match self.exchange(Request::SetOperator, by).await? {
+            Reply::Operator => Ok(()),
+            Reply::Failed(completion) => Err(IpmiError::OperatorRefused(completion)),
+            _ => Err(IpmiError::OtherLevel),
         }
     }
 
@@ -198,6 +205,12 @@ impl<L: Link, E: Entropy> Dialogue<L, E> {
         by: Instant,
     ) -> Result<Reported, IpmiError> {
         self.fresh_on = false;
+        if self.level_lost {
+            // A RAKP 3 that arrives once more, late, puts some BMCs' sessions back to user level. The same level is
+            // asked for again, never a higher one.
+            self.become_operator(by).await?;
+            self.level_lost = false;
+        }
         let known = if std::mem::take(&mut self.after_power_off) { self.identity } else { None };
         let (guid, identity_seen) = match known {
             Some(guid) => (guid, IdentitySeen::BeforeThePowerOff),
@@ -252,7 +265,10 @@ impl<L: Link, E: Entropy> Dialogue<L, E> {
         match self.await_reply(by.min(Instant::now() + self.timers.step)).await {
             None => SendReport::MaybeSent(Unanswered::Silence),
             Some(Reply::PowerDownAccepted) => SendReport::Answered(Completion::SUCCESS),
-            Some(Reply::Failed(completion)) => SendReport::Answered(completion),
+            Some(Reply::Failed(completion)) => {
+                self.level_lost = completion == Completion::INSUFFICIENT_PRIVILEGE;
+                SendReport::Answered(completion)
+            }
             Some(_) => SendReport::MaybeSent(Unanswered::Unusable),
         }
     }

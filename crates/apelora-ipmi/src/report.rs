@@ -85,6 +85,8 @@ impl Completion {
     /// Success. For a power-off this is acceptance only, never evidence.
     pub const SUCCESS: Self = Self(0);
 
+    pub(crate) const INSUFFICIENT_PRIVILEGE: Self = Self(0xd4);
+
     /// Busy, timed out inside the BMC, or unspecified: the same question may be asked again.
     pub(crate) const fn is_transient(self) -> bool {
         matches!(self.0, 0xc0 | 0xc3 | 0xff)

@@ -106,7 +106,7 @@ fn capture_files() -> Vec<PathBuf> {
 
 impl<'a> Replay<'a> {
     fn new(capture: &'a Capture) -> Self {
-        let key = capture.kg.as_ref().map(|key| key.as_bytes());
+        let key = capture.kg.as_ref().map(String::as_bytes);
         Self {
             credentials: Credentials::from_bytes(
                 capture.username.as_bytes(),

@@ -66,6 +66,8 @@ fn exchanges(recorded: &Recorded) -> usize {
         assert_eq!(request.encode(exchange.rq_seq), exchange.request.lan_message.0, "{at}");
         let packet = session.ask(request, exchange.request.iv.array()).unwrap();
         assert_eq!(packet, exchange.request.packet.0, "{at}");
+        let before = exchange.response.seq - 1;
+        assert!(session.fingerprint().contains(&format!(" {} {before} ", exchange.request.seq)), "{at}");
         let reply = session.receive(&exchange.response.packet.0).unwrap();
         match (exchange.name.as_str(), reply) {
             ("set_session_privilege", Reply::Operator)

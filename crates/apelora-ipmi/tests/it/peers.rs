@@ -33,7 +33,7 @@ pub(crate) fn soon() -> Instant {
 }
 
 /// Short waits, for tests in which datagrams get lost.
-pub(crate) const HASTY: Timers = Timers { step: Duration::from_millis(400), ..Timers::DEFAULT };
+pub(crate) const HASTY: Timers = Timers { step: Duration::from_millis(250), ..Timers::DEFAULT };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
