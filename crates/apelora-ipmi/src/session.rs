@@ -98,15 +98,24 @@ impl Session {
     }
 
     fn seal(&mut self, pending: Pending, iv: [u8; BLOCK]) -> Result<Vec<u8>, Spent> {
-        if self.sent >= LAST_SEQUENCE {
-            return Err(Spent);
-        }
-        self.sent += 1;
-        let mut plain = pending.request.encode(pending.rq_seq);
+        self.seal_message(pending.request.encode(pending.rq_seq), iv)
+    }
+
+    fn seal_message(&mut self, message: Vec<u8>, iv: [u8; BLOCK]) -> Result<Vec<u8>, Spent> {
+        let mut plain = message;
         // Pad bytes 1, 2, 3 .. and their number fill the last block.
         let pad = (BLOCK - (plain.len() + 1) % BLOCK) % BLOCK;
         plain.extend((1..).take(pad));
         plain.push(u8::try_from(pad).unwrap_or(0));
+        self.seal_padded(plain, iv)
+    }
+
+    /// Encrypts whole blocks and wraps them.
+    fn seal_padded(&mut self, mut plain: Vec<u8>, iv: [u8; BLOCK]) -> Result<Vec<u8>, Spent> {
+        if self.sent >= LAST_SEQUENCE {
+            return Err(Spent);
+        }
+        self.sent += 1;
         self.keys.encrypt(&iv, &mut plain);
         let payload = [&iv[..], &plain].concat();
         let mut packet = frame::build(SECURED_IPMI, self.sidc, self.sent, &payload);
@@ -161,28 +170,6 @@ impl Session {
         plain.truncate(message);
         Ok((framed.sequence, plain))
     }
-
-    #[cfg(test)]
-    pub(crate) fn unseal_after(
-        &self,
-        seen: u32,
-        datagram: &[u8],
-    ) -> Result<(u32, Zeroizing<Vec<u8>>), Reject> {
-        Self { seen, ..self.clone() }.unseal(datagram)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn seal_as(&mut self, request: Request, rq_seq: u8, sent: u32, iv: [u8; BLOCK]) -> Vec<u8> {
-        self.sent = sent;
-        self.seal(Pending { request, rq_seq }, iv).unwrap_or_default()
-    }
-
-    /// Everything that an attacker could want to change, for tests that compare it before and after.
-    #[cfg(test)]
-    pub(crate) fn fingerprint(&self) -> String {
-        let Self { suite, sidm, sidc, sent, seen, rq_seq, unanswered, pending, keys: _ } = self;
-        format!("{suite} {sidm:?} {sidc:?} {sent} {seen} {rq_seq} {unanswered} {pending:?}")
-    }
 }
 
 /// The integrity trailer without its code: pad bytes FF so that the covered bytes are a multiple of four, their number,
@@ -203,4 +190,50 @@ fn unpadded_len(plain: &[u8]) -> Option<usize> {
     let message = rest.len().checked_sub(pad).filter(|len| *len > 0 && pad <= BLOCK)?;
     let padding = rest.get(message..)?;
     padding.iter().zip(1..).all(|(byte, count): (&u8, u8)| *byte == count).then_some(message)
+}
+
+/// What tests need to play the other end, and to compare before and after.
+#[cfg(test)]
+mod probe {
+    use super::{BLOCK, Pending, Reject, Request, Session, Zeroizing};
+
+    impl Session {
+        pub(crate) fn unseal_after(
+            &self,
+            seen: u32,
+            datagram: &[u8],
+        ) -> Result<(u32, Zeroizing<Vec<u8>>), Reject> {
+            Self { seen, ..self.clone() }.unseal(datagram)
+        }
+
+        pub(crate) fn seal_as(
+            &mut self,
+            request: Request,
+            rq_seq: u8,
+            sent: u32,
+            iv: [u8; BLOCK],
+        ) -> Vec<u8> {
+            self.sent = sent;
+            self.seal(Pending { request, rq_seq }, iv).unwrap()
+        }
+
+        pub(crate) fn seal_any(&mut self, message: &[u8], iv: [u8; BLOCK]) -> Vec<u8> {
+            self.seal_message(message.to_vec(), iv).unwrap()
+        }
+
+        pub(crate) fn seal_blocks(&mut self, plain: &[u8], iv: [u8; BLOCK]) -> Vec<u8> {
+            self.seal_padded(plain.to_vec(), iv).unwrap()
+        }
+
+        /// The other end of a fresh session.
+        pub(crate) fn mirrored(&self) -> Self {
+            Self::new(self.suite, self.keys.clone(), self.sidc, self.sidm)
+        }
+
+        /// Everything that an attacker could want to change.
+        pub(crate) fn fingerprint(&self) -> String {
+            let Self { suite, sidm, sidc, sent, seen, rq_seq, unanswered, pending, keys: _ } = self;
+            format!("{suite} {sidm:?} {sidc:?} {sent} {seen} {rq_seq} {unanswered} {pending:?}")
+        }
+    }
 }

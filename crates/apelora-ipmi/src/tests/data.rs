@@ -1,6 +1,7 @@
 //! The recorded data: `tests/data/ipmi` of the workspace, or the folder that `APELORA_TEST_DATA` names.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -176,8 +177,10 @@ impl Recorded {
     }
 }
 
-pub(super) fn vectors() -> Vectors {
-    read(&folder().join("vectors.json"))
+/// The recorded sessions and the packets to refuse, read once.
+pub(super) fn vectors() -> &'static Vectors {
+    static VECTORS: LazyLock<Vectors> = LazyLock::new(|| read(&folder().join("vectors.json")));
+    &VECTORS
 }
 
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> T {
