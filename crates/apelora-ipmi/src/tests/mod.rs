@@ -3,6 +3,8 @@
 mod bmc;
 mod captures;
 mod data;
+mod driver;
 mod model;
+mod net;
 mod properties;
 mod vectors;

@@ -226,7 +226,7 @@ proptest! {
             let states = states(recorded);
             let goods: Vec<&Vec<u8>> =
                 states.handshakes.iter().map(|(_, good)| good).chain(states.sessions.iter().map(|(_, good)| good)).collect();
-            let mut bytes = which.get(&goods).to_vec();
+            let mut bytes = (*which.get(&goods)).clone();
             for (at, value) in &edits {
                 let at = at.index(bytes.len());
                 bytes[at] = *value;
