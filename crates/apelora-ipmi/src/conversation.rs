@@ -4,11 +4,12 @@ use std::fmt;
 
 use tokio::time::Instant;
 
-use crate::dialogue::{Dialogue, Target, Timers};
+use crate::dialogue::Dialogue;
 use crate::error::IpmiError;
 use crate::link::{OsEntropy, Udp, UdpLink};
 use crate::report::{Reported, SendReport, SystemGuid, Traffic};
 use crate::suite::CipherSuite;
+use crate::target::{Target, Timers};
 
 /// An open IPMI 2.0 session at operator level, with exactly four things to do: open, read, force off, close.
 ///

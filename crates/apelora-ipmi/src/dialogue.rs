@@ -1,138 +1,26 @@
-//! The driver: when to send, how long to wait, when to start afresh. What is believed is decided by the machines in
-//! `handshake` and `session`.
+//! The driver of an open session: when to send, how long to wait, when to ask again. What is believed is decided by the
+//! machine in `session`.
 
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::attempt::{Outcome, attempt};
-use crate::credentials::Credentials;
 use crate::error::{IpmiError, Noticed};
-use crate::frame::{MAX_DATAGRAM, Reject};
+use crate::frame::MAX_DATAGRAM;
 use crate::lan::{Reply, Request};
-use crate::link::{Entropy, Link, Network, draw};
+use crate::link::{Entropy, Link, Log, Network, draw};
+use crate::opening::establish;
 use crate::report::{
     Completion, IdentitySeen, NotSent, Power, Reported, SendReport, SystemGuid, Traffic, Unanswered,
 };
 use crate::session::Session;
-use crate::setup::{Refusal, SetupMessage};
-use crate::suite::{CipherSuite, Suites};
-
-/// A BMC and how to talk to it.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// Address and UDP port, usually 623. Answers from any other address or port are dropped.
-    pub address: SocketAddr,
-    /// The operator account.
-    pub credentials: Credentials,
-    /// The suites that the map allows.
-    pub suites: Suites,
-}
-
-/// How long to wait and how often to try. All of it lies within the deadline of each call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timers {
-    /// Longest wait for the answer to one datagram.
-    pub step: Duration,
-    /// How often a question is asked in a session before it counts as unanswered.
-    pub tries: u32,
-    /// How many handshakes are begun before the BMC counts as silent.
-    pub handshakes: u32,
-    /// How long a contradicting answer is waited for after a refusal that nothing authenticates.
-    pub linger: Duration,
-}
-
-impl Timers {
-    /// One second per step (BMCs are slow embedded machines), three tries, three handshakes, 50 ms for contradictions.
-    pub const DEFAULT: Self =
-        Self { step: Duration::from_secs(1), tries: 3, handshakes: 3, linger: Duration::from_millis(50) };
-}
-
-impl Default for Timers {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
+use crate::suite::CipherSuite;
+use crate::target::{Target, Timers, pause};
 
 /// Pauses before a busy BMC is asked again; the last one repeats.
 const BUSY_PAUSES: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(500), Duration::from_secs(1)];
-
-/// Pauses before a BMC without a free session slot is tried again; the last one repeats.
-const NO_SLOT_PAUSES: [Duration; 3] =
-    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
-
-fn pause(pauses: &[Duration; 3], nth: usize) -> Duration {
-    let [.., last] = *pauses;
-    pauses.get(nth).copied().unwrap_or(last)
-}
-
-/// What has been sent, received and noticed; shared by all attempts of one conversation.
-#[derive(Debug, Default)]
-pub(crate) struct Log {
-    pub(crate) traffic: Traffic,
-    pub(crate) noticed: Noticed,
-}
-
-impl Log {
-    pub(crate) fn dropped(&mut self, reject: Reject) {
-        tracing::debug!(%reject, "datagram dropped");
-        self.traffic.dropped = self.traffic.dropped.saturating_add(1);
-        self.noticed.dropped = Some(reject);
-    }
-
-    pub(crate) fn failed(&mut self, error: &io::Error) {
-        tracing::debug!(kind = ?error.kind(), "socket error");
-        self.noticed.socket = Some(error.kind());
-    }
-
-    /// Sends a datagram that may be lost without harm. An error that belongs to an earlier datagram (an ICMP message is
-    /// forgeable and no answer) is reported by the kernel instead of sending, so there is a second try.
-    pub(crate) async fn send(&mut self, link: &impl Link, datagram: &[u8], by: Instant) {
-        for _ in 0..2 {
-            match timeout_at(by, link.send(datagram)).await {
-                Ok(Ok(())) => {
-                    self.traffic.sent = self.traffic.sent.saturating_add(1);
-                    return;
-                }
-                Ok(Err(error)) => self.failed(&error),
-                Err(_late) => return,
-            }
-        }
-    }
-
-    /// Waits for a datagram until `until`. Neither junk nor a socket error moves that time.
-    pub(crate) async fn receive<'b>(
-        &mut self,
-        link: &impl Link,
-        buffer: &'b mut [u8; MAX_DATAGRAM + 1],
-        until: Instant,
-    ) -> Option<&'b [u8]> {
-        const AFTER_ERROR: Duration = Duration::from_millis(10);
-        let len = loop {
-            if Instant::now() >= until {
-                return None;
-            }
-            match timeout_at(until, link.receive(buffer)).await {
-                Err(_late) => return None,
-                Ok(Ok(received)) => {
-                    self.traffic.received = self.traffic.received.saturating_add(1);
-                    match received {
-                        Some(len) => break len,
-                        None => self.dropped(Reject::Sender),
-                    }
-                }
-                Ok(Err(error)) => {
-                    self.failed(&error);
-                    sleep_until(until.min(Instant::now() + AFTER_ERROR)).await;
-                }
-            }
-        };
-        buffer.get(..len)
-    }
-}
 
 /// An open session on its socket.
 pub(crate) struct Dialogue<L: Link, E: Entropy> {
@@ -344,84 +232,6 @@ impl<L: Link, E: Entropy> Drop for Dialogue<L, E> {
         {
             tracing::debug!(kind = ?error.kind(), "the session could not be closed");
         }
-    }
-}
-
-/// Handshakes until one succeeds, is refused for good, or time is over.
-async fn establish<N: Network>(
-    network: &N,
-    entropy: &mut impl Entropy,
-    target: &Target,
-    timers: Timers,
-    log: &mut Log,
-    by: Instant,
-) -> Result<(Session, N::Link), IpmiError> {
-    // The suite survives a restart: silence never leads to another one.
-    let mut suite = target.suites.first();
-    let mut handshakes = 0;
-    let mut without_slot = 0;
-    let mut excused = false;
-    loop {
-        let outcome = attempt(network, entropy, target, suite, timers, log, by).await?;
-        let refusal = match outcome {
-            Outcome::Established(session, link) => return Ok((*session, link)),
-            Outcome::Conflict => return Err(IpmiError::ConflictingAnswers),
-            Outcome::Silent(awaited) => {
-                handshakes += 1;
-                if handshakes >= timers.handshakes {
-                    let (awaited, noticed) = (awaited.name(), log.noticed);
-                    return Err(IpmiError::Silent { awaited, tries: handshakes, noticed });
-                }
-                continue;
-            }
-            Outcome::Refused { refusal, repeated } => {
-                if repeated && refusal.explained_by_repetition() && !excused {
-                    excused = true;
-                    continue;
-                }
-                refusal
-            }
-        };
-        if refusal.allows_fall_back(suite)
-            && let Some(next) = target.suites.after_refusal_of(suite)
-        {
-            tracing::debug!(%suite, %next, "the BMC refused the suite");
-            suite = next;
-            continue;
-        }
-        if let Refusal::Status(SetupMessage::OpenSession, status) = refusal
-            && status.out_of_sessions()
-        {
-            let again = Instant::now() + pause(&NO_SLOT_PAUSES, without_slot);
-            if again < by {
-                without_slot += 1;
-                sleep_until(again).await;
-                continue;
-            }
-        }
-        return Err(refused(refusal, suite, target.credentials.has_bmc_key()));
-    }
-}
-
-/// The final error for a refusal.
-fn refused(refusal: Refusal, suite: CipherSuite, bmc_key: bool) -> IpmiError {
-    let malformed = |message, what| IpmiError::Malformed { message, what };
-    match refusal {
-        Refusal::Status(SetupMessage::OpenSession, status) if status.refuses_the_suite() => {
-            IpmiError::SuiteRefused { suite, status }
-        }
-        Refusal::Status(SetupMessage::OpenSession, status) if status.out_of_sessions() => {
-            IpmiError::NoFreeSession
-        }
-        Refusal::Status(message, status) => IpmiError::Setup { message, status },
-        Refusal::CounterOffer => IpmiError::OnlySuite3,
-        Refusal::Algorithms(answered) => IpmiError::OtherSuite { suite, answered },
-        Refusal::Blocks => malformed(SetupMessage::OpenSession, "algorithm blocks"),
-        Refusal::SessionIdZero => malformed(SetupMessage::OpenSession, "session id 0"),
-        Refusal::Length(message) => malformed(message, "length of the code"),
-        Refusal::Privilege(level) => IpmiError::LevelOffered(level),
-        Refusal::Password => IpmiError::Password,
-        Refusal::BmcKey => IpmiError::BmcKey { configured: bmc_key },
     }
 }
 

@@ -2,14 +2,13 @@
 //! it off hard, and read back. Authenticated, integrity-protected and encrypted, or refused.
 //!
 //! [`Conversation`] is the door. Inside, `frame`, `setup`, `lan` and `keys` are the codec, `handshake` and `session` the
-//! machines that decide what is believed (bytes in, bytes out, no I/O), `attempt` and `dialogue` the driver that waits
+//! machines that decide what is believed (bytes in, bytes out, no I/O), `opening` and `dialogue` the driver that waits
 //! and repeats, and `link` the sockets. No request other than the five of `lan::Request` can be expressed.
 //!
 //! The specification is "Intelligent Platform Management Interface Specification, second generation, v2.0", cited as
 //! IPMI 2.0 with its section.
 #![forbid(unsafe_code)]
 
-mod attempt;
 mod conversation;
 mod credentials;
 mod dialogue;
@@ -19,16 +18,17 @@ mod handshake;
 mod keys;
 mod lan;
 mod link;
+mod opening;
 mod report;
 mod session;
 mod setup;
 mod suite;
+mod target;
 #[cfg(test)]
 mod tests;
 
 pub use conversation::{Closed, Conversation};
 pub use credentials::{Credentials, CredentialsError};
-pub use dialogue::{Target, Timers};
 pub use error::{IpmiError, Noticed};
 pub use report::{
     ChassisStatus, Completion, IdentitySeen, NotSent, Power, Reported, SendReport, SystemGuid, Traffic,
@@ -36,3 +36,4 @@ pub use report::{
 };
 pub use setup::{SetupMessage, SetupStatus};
 pub use suite::{Algorithms, CipherSuite, Suites, SuitesError};
+pub use target::{Target, Timers};

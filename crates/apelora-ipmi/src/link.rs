@@ -3,8 +3,14 @@
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use tokio::net::UdpSocket;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::error::Noticed;
+use crate::frame::{MAX_DATAGRAM, Reject};
+use crate::report::Traffic;
 
 /// Makes links; each is a new socket with a new port.
 pub(crate) trait Network: Send + Sync {
@@ -82,5 +88,70 @@ impl Link for UdpLink {
     async fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let (len, from) = self.socket.recv_from(buffer).await?;
         Ok((from.ip() == self.peer.ip() && from.port() == self.peer.port()).then_some(len))
+    }
+}
+
+/// What has been sent, received and noticed; shared by all attempts of one conversation.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) traffic: Traffic,
+    pub(crate) noticed: Noticed,
+}
+
+impl Log {
+    pub(crate) fn dropped(&mut self, reject: Reject) {
+        tracing::debug!(%reject, "datagram dropped");
+        self.traffic.dropped = self.traffic.dropped.saturating_add(1);
+        self.noticed.dropped = Some(reject);
+    }
+
+    pub(crate) fn failed(&mut self, error: &io::Error) {
+        tracing::debug!(kind = ?error.kind(), "socket error");
+        self.noticed.socket = Some(error.kind());
+    }
+
+    /// Sends a datagram that may be lost without harm. An error that belongs to an earlier datagram (an ICMP message is
+    /// forgeable and no answer) is reported by the kernel instead of sending, so there is a second try.
+    pub(crate) async fn send(&mut self, link: &impl Link, datagram: &[u8], by: Instant) {
+        for _ in 0..2 {
+            match timeout_at(by, link.send(datagram)).await {
+                Ok(Ok(())) => {
+                    self.traffic.sent = self.traffic.sent.saturating_add(1);
+                    return;
+                }
+                Ok(Err(error)) => self.failed(&error),
+                Err(_late) => return,
+            }
+        }
+    }
+
+    /// Waits for a datagram until `until`. Neither junk nor a socket error moves that time.
+    pub(crate) async fn receive<'b>(
+        &mut self,
+        link: &impl Link,
+        buffer: &'b mut [u8; MAX_DATAGRAM + 1],
+        until: Instant,
+    ) -> Option<&'b [u8]> {
+        const AFTER_ERROR: Duration = Duration::from_millis(10);
+        let len = loop {
+            if Instant::now() >= until {
+                return None;
+            }
+            match timeout_at(until, link.receive(buffer)).await {
+                Err(_late) => return None,
+                Ok(Ok(received)) => {
+                    self.traffic.received = self.traffic.received.saturating_add(1);
+                    match received {
+                        Some(len) => break len,
+                        None => self.dropped(Reject::Sender),
+                    }
+                }
+                Ok(Err(error)) => {
+                    self.failed(&error);
+                    sleep_until(until.min(Instant::now() + AFTER_ERROR)).await;
+                }
+            }
+        };
+        buffer.get(..len)
     }
 }

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use super::bmc::{GUID, setup};
 use super::net::{BOTH, Fate, Net, by, mapped, open, open_with, refused, target};
 use crate::credentials::Credentials;
-use crate::dialogue::Target;
 use crate::error::IpmiError;
 use crate::report::{Completion, IdentitySeen, NotSent, Power, SendReport, SystemGuid, Traffic, Unanswered};
 use crate::setup::{SetupMessage, SetupStatus};
 use crate::suite::{CipherSuite, Suites};
+use crate::target::Target;
 
 const OPEN: u8 = 0x10;
 const RAKP1: u8 = 0x12;

@@ -4,6 +4,7 @@ mod bmc;
 mod captures;
 mod data;
 mod driver;
+mod limits;
 mod model;
 mod net;
 mod properties;

@@ -10,11 +10,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
 use super::bmc::{Bmc, GUID, credentials};
-use crate::dialogue::{Dialogue, Target, Timers};
+use crate::dialogue::Dialogue;
 use crate::error::IpmiError;
 use crate::link::{Entropy, Link, Network, NoEntropy};
 use crate::report::SystemGuid;
 use crate::suite::{CipherSuite, Suites};
+use crate::target::{Target, Timers};
 
 pub(super) const BOTH: &[CipherSuite] = &[CipherSuite::Seventeen, CipherSuite::Three];
 
