@@ -225,6 +225,15 @@ mod probe {
             self.seal_padded(plain.to_vec(), iv).unwrap()
         }
 
+        /// A sealed packet with other bytes and the code that belongs to them.
+        pub(crate) fn resigned(&self, packet: &[u8], edit: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+            let mut packet = packet[..packet.len() - self.keys.code_len()].to_vec();
+            edit(&mut packet);
+            let code = self.keys.sign(&packet[super::RMCP_LEN..]);
+            packet.extend(code.as_bytes());
+            packet
+        }
+
         /// The other end of a fresh session.
         pub(crate) fn mirrored(&self) -> Self {
             Self::new(self.suite, self.keys.clone(), self.sidc, self.sidm)
