@@ -20,6 +20,9 @@ pub struct Conversation {
 }
 
 impl Conversation {
+    /// The privilege level of every open conversation: asked for, and confirmed by the BMC as exactly this.
+    pub const PRIVILEGE: &'static str = "operator";
+
     /// Opens a session: RMCP+ Open Session, RAKP 1 to 4, Set Session Privilege Level to operator (8 datagrams).
     ///
     /// Lost datagrams restart the whole handshake with new ids on a new port, within `by` and `timers`. Suite 3 is

@@ -39,7 +39,7 @@ pub enum Power {
     /// The "power is on" bit is clear and no power control fault is reported.
     Off,
     /// The bit is clear, but the BMC also says that it tried to switch and did not get there. This is no proof of
-    /// anything: a person has to look.
+    /// anything, so it is not Off: a person has to look.
     OffWithControlFault,
 }
 
@@ -146,6 +146,18 @@ pub struct Reported {
     pub suite: CipherSuite,
 }
 
+impl fmt::Display for Reported {
+    /// For evidence and logs: suite, identity and status as they came, and when the identity was asked for.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { guid, identity_seen, chassis, suite, .. } = self;
+        let seen = match identity_seen {
+            IdentitySeen::InThisRead => "",
+            IdentitySeen::BeforeThePowerOff => " (read before the power-off)",
+        };
+        write!(f, "{suite}, system GUID {guid}{seen}, chassis status {chassis}")
+    }
+}
+
 /// Why a power-off certainly did not leave this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSent {
@@ -196,6 +208,14 @@ pub enum SendReport {
     Answered(Completion),
 }
 
+impl SendReport {
+    /// Whether the power may have been changed.
+    #[must_use]
+    pub const fn may_have_been_sent(self) -> bool {
+        !matches!(self, Self::NotSent(_))
+    }
+}
+
 /// Datagrams of a conversation, over all its attempts and sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -235,6 +255,30 @@ mod tests {
         }
         assert_eq!(ChassisStatus::from_bytes(&[0x21, 0x10, 0x40, 0x70]).unwrap().to_string(), "21104070");
         assert_eq!(ChassisStatus::from_bytes(&[0x20, 0, 0x40]).unwrap().to_string(), "200040");
+    }
+
+    #[test]
+    fn a_reading_says_what_it_rests_on() {
+        let reported = Reported {
+            guid: SystemGuid([0xab; 16]),
+            identity_seen: IdentitySeen::BeforeThePowerOff,
+            power: Power::Off,
+            chassis: ChassisStatus::from_bytes(&[0x20, 0x10, 0x40]).unwrap(),
+            suite: CipherSuite::Seventeen,
+        };
+        let text = reported.to_string();
+        let guid = "ab".repeat(16);
+        assert_eq!(
+            text,
+            format!("cipher suite 17, system GUID {guid} (read before the power-off), chassis status 201040")
+        );
+    }
+
+    #[test]
+    fn only_what_certainly_stayed_here_was_not_sent() {
+        assert!(!SendReport::NotSent(NotSent::TooLate).may_have_been_sent());
+        assert!(SendReport::MaybeSent(Unanswered::Silence).may_have_been_sent());
+        assert!(SendReport::Answered(Completion(0xd4)).may_have_been_sent());
     }
 
     #[test]
