@@ -14,6 +14,8 @@ mod crypto;
 mod packet;
 mod server;
 mod setup;
+#[cfg(test)]
+mod tests;
 
 pub use bmc::{Account, Bmc, ByteOrder, Fault, Level, Power, Suite};
 pub use server::{Listening, Server};
