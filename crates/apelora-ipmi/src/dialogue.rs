@@ -141,7 +141,12 @@ impl<L: Link, E: Entropy> Dialogue<L, E> {
             return SendReport::NotSent(NotSent::TooLate);
         }
         // From here on a caller that drops this future has to assume that the datagram left.
-        match timeout_at(not_after, self.link.send(&packet)).await {
+        let mut sent = timeout_at(not_after, self.link.send(&packet)).await;
+        if matches!(&sent, Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused) {
+            // That is an ICMP message about an earlier datagram, which the kernel reports instead of sending this one.
+            sent = timeout_at(not_after, self.link.send(&packet)).await;
+        }
+        match sent {
             Err(_late) => return SendReport::NotSent(NotSent::TooLate),
             Ok(Err(error)) => {
                 self.log.failed(&error);

@@ -41,7 +41,7 @@ enum State {
 }
 
 /// One attempt.
-#[derive(Clone)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Handshake {
     suite: CipherSuite,
     role: u8,

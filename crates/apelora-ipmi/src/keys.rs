@@ -18,7 +18,8 @@ pub(crate) const BLOCK: usize = 16;
 const HASH_BLOCK: usize = 64;
 
 /// A key or code of the suite's hash: 20 or 32 bytes, zeroed on drop.
-#[derive(Clone, Default, ZeroizeOnDrop)]
+#[cfg_attr(test, derive(Clone))]
+#[derive(ZeroizeOnDrop)]
 pub(crate) struct HashValue {
     bytes: [u8; 32],
     len: usize,
@@ -141,7 +142,7 @@ impl Exchange<'_> {
 }
 
 /// The keys of an established session: K1 for the codes, the first 16 bytes of K2 for AES.
-#[derive(Clone)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct SessionKeys {
     suite: CipherSuite,
     k1: HashValue,

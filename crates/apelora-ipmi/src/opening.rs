@@ -111,9 +111,9 @@ enum Outcome<L> {
 
 /// One attempt with one suite: new socket, port, tag, session id and random number.
 ///
-/// Nothing in a handshake is authenticated before RAKP 2. So a refusal is not taken at its word at once: for
-/// `timers.linger` a good answer still counts, except after a refusal of the suite, where anything that differs from
-/// it is a conflict.
+/// Nothing in a handshake is authenticated before RAKP 2. So a refusal is not taken at its word at once: until the step
+/// is over a good answer still counts. A refusal of the suite waits for `timers.linger` only, and there anything that
+/// differs from it is a conflict.
 async fn attempt<N: Network>(
     network: &N,
     entropy: &mut impl Entropy,
@@ -151,7 +151,10 @@ async fn attempt<N: Network>(
             Step::Refused(heard) => match refusal {
                 None => {
                     refusal = Some(heard);
-                    until = by.min(Instant::now() + timers.linger);
+                    let plausible = repeated && heard.explained_by_repetition();
+                    if plausible || heard.allows_fall_back(suite) {
+                        until = until.min(Instant::now() + timers.linger);
+                    }
                 }
                 Some(first) if first != heard && first.allows_fall_back(suite) => {
                     return Ok(Outcome::Conflict);

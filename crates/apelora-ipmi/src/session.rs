@@ -34,7 +34,7 @@ struct Pending {
 }
 
 /// One session with its keys. One request is outstanding at a time.
-#[derive(Clone)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Session {
     suite: CipherSuite,
     keys: SessionKeys,

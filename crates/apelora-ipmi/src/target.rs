@@ -26,7 +26,8 @@ pub struct Timers {
     pub tries: u32,
     /// How many handshakes are begun before the BMC counts as silent.
     pub handshakes: u32,
-    /// How long a contradicting answer is waited for after a refusal that nothing authenticates.
+    /// How long a contradicting answer is waited for after a refusal of the suite. Other refusals wait for a good answer
+    /// until their step is over.
     pub linger: Duration,
 }
 

@@ -185,7 +185,8 @@ async fn a_full_bmc_is_tried_after_one_two_and_four_seconds() {
     net.world().bmc.without_slot = 3;
     let started = Instant::now();
     open(&net).await.unwrap();
-    assert_eq!(started.elapsed().as_secs(), 7);
+    // Each refusal is believed after the second of its step.
+    assert_eq!(started.elapsed().as_secs(), 3 + 1 + 2 + 4);
     assert_eq!(net.session_ids().len(), 4);
 
     net.world().bmc.without_slot = u32::MAX;
@@ -245,7 +246,7 @@ async fn a_power_off_leaves_once_whatever_becomes_of_it() {
 async fn a_power_off_that_was_not_sent_says_so() {
     for (kind, certain) in [
         (io::ErrorKind::NetworkUnreachable, true),
-        (io::ErrorKind::ConnectionRefused, true),
+        (io::ErrorKind::HostUnreachable, true),
         (io::ErrorKind::PermissionDenied, true),
         (io::ErrorKind::Interrupted, false),
         (io::ErrorKind::Other, false),
@@ -265,6 +266,38 @@ async fn a_power_off_that_was_not_sent_says_so() {
         let read = dialogue.read(mapped, by()).await.unwrap();
         assert_eq!((read.power, read.identity_seen), (Power::On, IdentitySeen::InThisRead));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_icmp_message_about_an_earlier_datagram_does_not_stop_a_power_off() {
+    let refused = Fate::Error(io::ErrorKind::ConnectionRefused);
+    for (errors, expected) in [
+        (1, SendReport::Answered(Completion::SUCCESS)),
+        (2, SendReport::NotSent(NotSent::Socket(io::ErrorKind::ConnectionRefused))),
+    ] {
+        let net = Net::new(BOTH, []);
+        let mut dialogue = open(&net).await.unwrap();
+        dialogue.read(mapped, by()).await.unwrap();
+        net.fates(vec![refused.clone(); errors]);
+        assert_eq!(dialogue.force_off(by(), by()).await, expected);
+        assert_eq!(net.world().bmc.power_offs, u32::from(errors == 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forged_error_waits_a_whole_step_for_the_bmc_s_own_answer() {
+    // An unknown user, said ahead of a BMC that takes most of a second for its RAKP 2.
+    let forged = (Duration::from_millis(1), setup(0x13, &[&[2, 0x0d]]));
+    let slow = Fate::Late(Duration::from_millis(900), vec![forged.clone()]);
+    let net = Net::new(BOTH, [Fate::Pass, slow]);
+    open(&net).await.unwrap();
+    assert_eq!(net.session_ids().len(), 1);
+
+    let net = Net::new(BOTH, [Fate::Pass, Fate::Only(vec![forged])]);
+    let started = Instant::now();
+    let expected = IpmiError::Setup { message: SetupMessage::Rakp2, status: SetupStatus(0x0d) };
+    assert_eq!(refused(&net).await, expected);
+    assert_eq!(started.elapsed().as_secs(), 1);
 }
 
 #[tokio::test(start_paused = true)]

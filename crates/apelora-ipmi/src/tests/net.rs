@@ -31,6 +31,8 @@ pub(super) enum Fate {
     Twice,
     /// These datagrams arrive first, each after its delay, and then the answer.
     After(Vec<(Duration, Vec<u8>)>),
+    /// These datagrams arrive first, and the answer only after a while.
+    Late(Duration, Vec<(Duration, Vec<u8>)>),
     /// Only these datagrams arrive, each after its delay, and no answer.
     Only(Vec<(Duration, Vec<u8>)>),
     /// Sending fails.
@@ -137,7 +139,7 @@ impl Link for Wire {
             Fate::Twice => 2,
             _ => 1,
         };
-        if let Fate::After(others) | Fate::Only(others) = &fate {
+        if let Fate::After(others) | Fate::Only(others) | Fate::Late(_, others) = &fate {
             for (delay, other) in others {
                 self.deliver_after(*delay, other.clone());
             }
@@ -145,8 +147,12 @@ impl Link for Wire {
         for _ in 0..copies {
             let answer = world.bmc.answer(datagram);
             if let (Some(answer), false) = (answer, matches!(fate, Fate::Unanswered)) {
-                // Behind what was put in front of it.
-                self.deliver_after(Duration::from_micros(10), answer);
+                let delay = match fate {
+                    Fate::Late(delay, _) => delay,
+                    // Behind what was put in front of it.
+                    _ => Duration::from_micros(10),
+                };
+                self.deliver_after(delay, answer);
             }
         }
         Ok(())

@@ -186,7 +186,7 @@ fn a_whole_block_of_padding_is_accepted() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_bytes_move_nothing(bytes in vec(any::<u8>(), 0..1200)) {

@@ -139,6 +139,15 @@ async fn a_power_off_is_read_back_whatever_its_answer() {
     }
 }
 
+/// The worker runs conversations as tasks of their own.
+#[tokio::test]
+async fn a_conversation_can_be_a_task() {
+    let (bmc, _listening, target) = listen(bmc()).await;
+    let task = tokio::spawn(async move { fence(&target, TIMERS, 1, |_| ()).await.is_off() });
+    assert!(task.await.unwrap());
+    assert_eq!(bmc.power_offs(), 1);
+}
+
 #[tokio::test]
 async fn only_loopback_is_served() {
     let error = Server::listen(Arc::new(bmc()), ([0, 0, 0, 0], 0).into()).await.unwrap_err();
