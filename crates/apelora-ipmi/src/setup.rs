@@ -5,7 +5,7 @@ use std::fmt;
 use crate::frame::{Reject, Setup, build_setup, take};
 use crate::suite::{Algorithms, CipherSuite};
 
-/// Privilege level "operator" (IPMI 2.0, table 13-15): the least that may switch power, and all that is ever asked.
+/// Privilege level "operator" (IPMI 2.0, section 6.8): the least that may switch power, and all that is ever asked.
 pub(crate) const OPERATOR: u8 = 3;
 
 /// Role byte of RAKP 1: operator, and look the user up by name only (bit 4). Without that bit some BMCs demand that the

@@ -38,6 +38,14 @@ fn codes_and_keys(recorded: &Recorded) {
     let sik = exchange.sik();
     assert_eq!(sik.as_bytes(), recorded.sik.0, "{name}");
     assert!(exchange.rakp4_is(&sik, &recorded.rakp4_icv.0), "{name}");
+    // A part of the right code is not the right code.
+    let (rakp2, rakp4) = (&recorded.rakp2_code.0, &recorded.rakp4_icv.0);
+    for shorter in 0..rakp2.len() {
+        assert!(!exchange.rakp2_is(&rakp2[..shorter]), "{name}: {shorter}");
+    }
+    for shorter in 0..rakp4.len() {
+        assert!(!exchange.rakp4_is(&sik, &rakp4[..shorter]), "{name}: {shorter}");
+    }
     let keys = SessionKeys::derive(recorded.suite(), &sik);
     assert_eq!(keys.k1(), recorded.k1.0, "{name}");
     assert_eq!(keys.aes(), recorded.aes_key.0, "{name}");
