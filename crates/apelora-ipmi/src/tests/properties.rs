@@ -150,6 +150,22 @@ fn a_datagram_over_the_limit_is_dropped_unread() {
     }
 }
 
+#[test]
+fn a_length_that_lies_is_refused_in_every_state() {
+    for recorded in plain_sessions(vectors()) {
+        let states = states(recorded);
+        let handshakes = states.handshakes.iter().map(|(_, good)| good);
+        for good in handshakes.chain(states.sessions.iter().map(|(_, good)| good)) {
+            let honest = u16::from_le_bytes([good[14], good[15]]);
+            for length in (0..200).filter(|length| *length != honest) {
+                let mut bytes = good.clone();
+                bytes[14..16].copy_from_slice(&length.to_le_bytes());
+                feed_to_all(&states, &bytes);
+            }
+        }
+    }
+}
+
 /// Sealed by the other end of the plain session, with the right keys.
 fn sealed_by_the_bmc(recorded: &Recorded, plain: &[u8]) -> (Session, Vec<u8>) {
     let mut client = recorded.session();
