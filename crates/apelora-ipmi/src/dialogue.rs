@@ -95,9 +95,12 @@ impl<L: Link, E: Entropy> Dialogue<L, E> {
         self.fresh_on = false;
         if self.level_lost {
             // A RAKP 3 that arrives once more, late, puts some BMCs' sessions back to user level. The same level is
-            // asked for again, never a higher one.
-            self.become_operator(by).await?;
-            self.level_lost = false;
+            // asked for again, never a higher one. Where that is refused, reading still needs no more than user level.
+            match self.become_operator(by).await {
+                Ok(()) => self.level_lost = false,
+                Err(IpmiError::OperatorRefused(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
         let known = if std::mem::take(&mut self.after_power_off) { self.identity } else { None };
         let (guid, identity_seen) = match known {

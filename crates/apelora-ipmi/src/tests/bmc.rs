@@ -35,6 +35,10 @@ pub(super) struct Bmc {
     pub(super) without_slot: u32,
     /// So many requests in a session are answered with "busy".
     pub(super) busy: u32,
+    /// Power-offs are above the session's level until operator is asked for again.
+    pub(super) demoted: bool,
+    /// Operator is refused.
+    pub(super) refuses_operator: bool,
     /// Commands that arrived in sessions.
     pub(super) requests: Vec<u8>,
     opened: Vec<Open>,
@@ -49,6 +53,8 @@ impl Bmc {
             power_offs: 0,
             without_slot: 0,
             busy: 0,
+            demoted: false,
+            refuses_operator: false,
             requests: Vec::new(),
             opened: Vec::new(),
             drawn: 0,
@@ -162,10 +168,17 @@ impl Bmc {
         if self.busy > 0 && command != 0x3c {
             self.busy -= 1;
             body.push(0xc0);
+        } else if command == 0x3b && self.refuses_operator {
+            body.push(0x81);
+        } else if command == 0x02 && self.demoted {
+            body.push(0xd4);
         } else {
             body.push(0);
             match command {
-                0x3b => body.push(*data.first()?),
+                0x3b => {
+                    self.demoted = false;
+                    body.push(*data.first()?);
+                }
                 0x37 => body.extend(GUID),
                 0x01 => body.extend([u8::from(self.power_on), 0, 0]),
                 0x02 => {

@@ -269,6 +269,23 @@ async fn a_power_off_that_was_not_sent_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lost_level_is_asked_for_again_and_reading_does_not_depend_on_it() {
+    for refused in [false, true] {
+        let net = Net::new(BOTH, []);
+        let mut dialogue = open(&net).await.unwrap();
+        dialogue.read(mapped, by()).await.unwrap();
+        net.world().bmc.demoted = true;
+        net.world().bmc.refuses_operator = refused;
+        net.world().bmc.requests.clear();
+        assert_eq!(dialogue.force_off(by(), by()).await, SendReport::Answered(Completion(0xd4)));
+        assert_eq!(dialogue.read(mapped, by()).await.unwrap().power, Power::On);
+        let expected = if refused { Completion(0xd4) } else { Completion::SUCCESS };
+        assert_eq!(dialogue.force_off(by(), by()).await, SendReport::Answered(expected));
+        assert_eq!(net.world().bmc.requests, [0x02, 0x3b, 0x01, 0x02]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_icmp_message_about_an_earlier_datagram_does_not_stop_a_power_off() {
     let refused = Fate::Error(io::ErrorKind::ConnectionRefused);
     for (errors, expected) in [
