@@ -47,6 +47,30 @@ async fn the_second_reading_after_a_power_off_asks_for_the_identity_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_is_sent_unless_the_last_reading_saw_on() {
+    let net = Net::new(BOTH, []);
+    let mut dialogue = open(&net).await.unwrap();
+    let nothing = SendReport::NotSent(NotSent::NoFreshOn);
+    assert_eq!(dialogue.force_off(by(), by()).await, nothing);
+    dialogue.read(mapped, by()).await.unwrap();
+    net.world().bmc.power_on = false;
+    assert_eq!(dialogue.read(mapped, by()).await.unwrap().power, Power::Off);
+    assert_eq!(dialogue.force_off(by(), by()).await, nothing);
+    // A reading of On that was followed by one that failed is not fresh.
+    net.world().bmc.power_on = true;
+    dialogue.read(mapped, by()).await.unwrap();
+    net.fates([Fate::Lost, Fate::Lost, Fate::Lost]);
+    dialogue.read(mapped, by()).await.unwrap_err();
+    assert_eq!(dialogue.force_off(by(), by()).await, nothing);
+    // Nor is one of which it is too late to make use.
+    dialogue.read(mapped, by()).await.unwrap();
+    let past = Instant::now() - Duration::from_millis(1);
+    assert_eq!(dialogue.force_off(past, by()).await, SendReport::NotSent(NotSent::TooLate));
+    assert_eq!(dialogue.force_off(by(), by()).await, nothing);
+    assert!(!net.world().bmc.requests.contains(&0x02));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_silent_bmc_gets_three_handshakes_of_one_second_each_all_new() {
     let net = Net::silent();
     let started = Instant::now();
