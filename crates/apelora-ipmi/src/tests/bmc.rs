@@ -30,6 +30,8 @@ struct Open {
 pub(super) struct Bmc {
     pub(super) suites: Vec<CipherSuite>,
     pub(super) power_on: bool,
+    /// What it answers to Get System GUID.
+    pub(super) guid: [u8; 16],
     pub(super) power_offs: u32,
     /// So many Open Session Requests are answered with "no session slot".
     pub(super) without_slot: u32,
@@ -50,6 +52,7 @@ impl Bmc {
         Self {
             suites: suites.to_vec(),
             power_on: true,
+            guid: GUID,
             power_offs: 0,
             without_slot: 0,
             busy: 0,
@@ -179,7 +182,7 @@ impl Bmc {
                     self.demoted = false;
                     body.push(*data.first()?);
                 }
-                0x37 => body.extend(GUID),
+                0x37 => body.extend(self.guid),
                 0x01 => body.extend([u8::from(self.power_on), 0, 0]),
                 0x02 => {
                     self.power_on = false;

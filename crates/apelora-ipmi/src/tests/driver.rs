@@ -71,6 +71,16 @@ async fn nothing_is_sent_unless_the_last_reading_saw_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_identity_that_changes_within_a_session_is_refused_whatever_the_caller_says() {
+    let net = Net::new(BOTH, []);
+    let mut dialogue = open(&net).await.unwrap();
+    dialogue.read(|_| true, by()).await.unwrap();
+    net.world().bmc.guid = [3; 16];
+    let error = dialogue.read(|_| true, by()).await.unwrap_err();
+    assert_eq!(error, IpmiError::OtherSystem { guid: SystemGuid([3; 16]) });
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_silent_bmc_gets_three_handshakes_of_one_second_each_all_new() {
     let net = Net::silent();
     let started = Instant::now();
@@ -185,12 +195,23 @@ async fn suite_3_follows_a_refusal_of_17_after_a_wait_for_contradictions() {
     assert_eq!(net.kinds(), [OPEN]);
 }
 
+fn suite_3_blocks() -> Vec<u8> {
+    (0..3).flat_map(|kind| [kind, 0, 0, 8, 1, 0, 0, 0]).collect()
+}
+
 #[tokio::test(start_paused = true)]
 async fn mixed_refusals_are_a_conflict() {
     // The counter's first two values are the tag and the random number, the third the session id.
     let refusal = |status: u8| (Duration::ZERO, setup(0x11, &[&[1, status]]));
     for forged in [vec![refusal(0x04)], vec![refusal(0x04), refusal(0x12)], vec![refusal(0x05)]] {
         let net = Net::new(&[CipherSuite::Three], [Fate::After(forged)]);
+        assert_eq!(refused(&net).await, IpmiError::ConflictingAnswers);
+        assert_eq!(net.kinds(), [OPEN]);
+    }
+    // So is a refusal that an acceptance follows, of what was proposed or of suite 3.
+    let counter_offer = setup(0x11, &[&[1, 0, 3, 0], &[3; 4], &[9; 4], &suite_3_blocks()]);
+    for forged in [refusal(0x11), (Duration::ZERO, counter_offer)] {
+        let net = Net::new(BOTH, [Fate::After(vec![forged])]);
         assert_eq!(refused(&net).await, IpmiError::ConflictingAnswers);
         assert_eq!(net.kinds(), [OPEN]);
     }
