@@ -155,3 +155,25 @@ impl Log {
         buffer.get(..len)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_slipped_in_before_the_socket_was_connected_is_from_elsewhere() {
+        let [ours, peer, foreign] = [(); 3].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+        let [at, peer_at] = [&ours, &peer].map(|socket| socket.local_addr().unwrap());
+        foreign.send_to(b"early", at).unwrap();
+        ours.connect(peer_at).unwrap();
+        foreign.send_to(b"late", at).unwrap();
+        peer.send_to(b"good", at).unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let link = UdpLink { socket: UdpSocket::from_std(ours).unwrap(), peer: peer_at };
+        let mut buffer = [0; 8];
+        assert_eq!(link.receive(&mut buffer).await.unwrap(), None);
+        // The kernel drops the one that came after that.
+        assert_eq!(link.receive(&mut buffer).await.unwrap(), Some(4));
+        assert_eq!(&buffer[..4], b"good");
+    }
+}

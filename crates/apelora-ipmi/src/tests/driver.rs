@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::bmc::{GUID, setup};
-use super::net::{BOTH, Fate, Net, by, mapped, open, open_with, refused, target};
+use super::net::{BOTH, Fate, Net, by, mapped, open, open_drawing_after, open_with, refused, target};
 use crate::credentials::Credentials;
 use crate::error::IpmiError;
 use crate::report::{Completion, IdentitySeen, NotSent, Power, SendReport, SystemGuid, Traffic, Unanswered};
@@ -96,6 +96,14 @@ async fn a_silent_bmc_gets_three_handshakes_of_one_second_each_all_new() {
     assert!(tags[0] != tags[1] && tags[1] != tags[2]);
     // Silence never changes the proposal.
     assert!(world.sent.iter().all(|(_, packet)| packet[28] == 3 && packet[36] == 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn our_session_id_is_never_zero() {
+    let net = Net::new(BOTH, []);
+    // Tag and random number take the last two values, so that the first session id drawn is 0.
+    open_drawing_after(&net, 253).await.unwrap();
+    assert_eq!(net.session_ids(), [[1; 4]]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -191,6 +191,12 @@ pub(super) async fn open_with(net: &Net, target: &Target, limit: Duration) -> Op
     Dialogue::open(net, entropy, target, Timers::DEFAULT, Instant::now() + limit).await
 }
 
+/// With random bytes that begin behind `last`.
+pub(super) async fn open_drawing_after(net: &Net, last: u8) -> Opened {
+    let entropy = Counter(net.clone(), last);
+    Dialogue::open(net, entropy, &target(Suites::Prefer17), Timers::DEFAULT, by()).await
+}
+
 pub(super) async fn open(net: &Net) -> Opened {
     open_with(net, &target(Suites::Prefer17), Duration::from_secs(20)).await
 }
