@@ -3,6 +3,7 @@ whether flag, reason, entries, history and audit agree."""
 import contextlib
 import json
 import os
+import pathlib
 import re
 import sqlite3
 import subprocess
@@ -67,8 +68,11 @@ class Networked:
 
     def lab(self, verb):
         """Stops or starts the database server itself; its data stays."""
-        subprocess.run([ROOT / self.script, verb, os.environ[self.folder]], check=True, stdin=subprocess.DEVNULL,
-                       stdout=subprocess.DEVNULL, timeout=120)
+        # The server outlives the script: it must not keep our own output open.
+        log = pathlib.Path(os.environ[self.folder]) / 'lab.log'
+        with open(log, 'ab') as out:
+            subprocess.run([ROOT / self.script, verb, os.environ[self.folder]], check=True, timeout=120,
+                           stdin=subprocess.DEVNULL, stdout=out, stderr=out)
 
 
 class Postgres(Networked):
@@ -78,11 +82,8 @@ class Postgres(Networked):
     sessions = 'SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()'
 
     def connect(self, database):
-        import pg8000.dbapi  # pylint: disable=import-outside-toplevel
-        connection = pg8000.dbapi.connect(user=self.admin.username, password=self.admin.password, database=database,
-                                          host=self.admin.hostname, port=self.admin.port or 5432)
-        connection.autocommit = True
-        return connection
+        import psycopg  # pylint: disable=import-outside-toplevel
+        return psycopg.connect(urllib.parse.urlunsplit(self.admin._replace(path='/' + database)), autocommit=True)
 
     def drop(self):
         self.administer(f'DROP DATABASE {self.database} WITH (FORCE)')

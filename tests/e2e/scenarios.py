@@ -10,8 +10,9 @@ def node(client):
     return client.data('node', 'create', '--driver', 'fake-hardware', '--name', 'myNode')['uuid']
 
 
-def seen_by_old_clients(client):
-    shown = client.data('node', 'show', '--fields', 'maintenance', 'maintenance_reason', '--', 'myNode')
+def seen_by_old_clients(api):
+    """What readers of the old fields see, at the highest version that they know."""
+    shown = api.must(200, 'GET', '/v1/nodes/myNode?fields=maintenance,maintenance_reason', version=OLD).json
     return shown['maintenance'], shown['maintenance_reason']
 
 
@@ -37,7 +38,9 @@ def hardware_replacement_hold(api, client):
     equal([link['href'] for link in entry['links'] if link['rel'] == 'self'], [f'http://127.0.0.1:{api.port}{itself}'])
     equal(answer.headers['location'].endswith(itself), True, answer.headers['location'])
     equal(api.must(200, 'GET', itself).json, entry)
-    equal(seen_by_old_clients(client), (True, f'hardware_failure: {DISK}'))
+    equal(seen_by_old_clients(api), (True, f'hardware_failure: {DISK}'))
+    shown = client.data('node', 'show', '--fields', 'maintenance', 'maintenance_reason', '--', 'myNode')
+    equal(shown, {'maintenance': True, 'maintenance_reason': f'hardware_failure: {DISK}'})
     api.must(404, 'GET', MAINTENANCE, version=OLD)
     api.must(404, 'POST', MAINTENANCE, {'type': 'operator_hold'}, version=OLD)
     for body in ({'type': 'legacy'}, {'type': 'fault'}, {'type': 'nosuch'}, {}, {'type': 'operator_hold', 'scope': 'owner'},
@@ -52,7 +55,7 @@ def second_hold(api, client):
     first = add(api, 'hardware_failure', DISK).json
     second = add(api, 'operator_hold', POWER).json
     equal(api.must(200, 'GET', MAINTENANCE).json, {'maintenance': [first, second]})
-    equal(seen_by_old_clients(client), (True, f'hardware_failure: {DISK}; operator_hold: {POWER}'))
+    equal(seen_by_old_clients(api), (True, f'hardware_failure: {DISK}; operator_hold: {POWER}'))
     again = api.must(409, 'POST', MAINTENANCE, {'type': 'operator_hold', 'reason': 'another'})
     for part in ('already exists', second['uuid'], second['asserted_at'], 'noauth'):
         equal(part in again.fault, True, f'{part} in {again.fault}')
@@ -67,7 +70,7 @@ def one_at_a_time(api, client):
     equal(api.must(204, 'DELETE', gone).text, '')
     api.must(404, 'DELETE', gone)
     equal(api.must(200, 'GET', MAINTENANCE).json, {'maintenance': [disk]})
-    equal(seen_by_old_clients(client), (True, f'hardware_failure: {DISK}'))
+    equal(seen_by_old_clients(api), (True, f'hardware_failure: {DISK}'))
     released = [(event, user) for event, user in events(client) if 'released' in event]
     equal(len(released), 1, str(released))
     event, user = released[0]
@@ -84,22 +87,22 @@ def everything_at_once(api, client):
         equal(len(api.must(200, 'GET', MAINTENANCE).json['maintenance']), 3, f'before {status}')
         release()
         equal(api.must(200, 'GET', MAINTENANCE).json, {'maintenance': []})
-        equal(seen_by_old_clients(client), (False, None))
+        equal(seen_by_old_clients(api), (False, None))
     equal(len([event for event, _ in events(client) if 'released' in event]), 6)
     equal(api.must(202, 'DELETE', MAINTENANCE, version=OLD).text, '')
 
 
 def legacy_automation(api, client):
-    node(client)
-    equal(api.must(202, 'PUT', MAINTENANCE, {'reason': 'rebalancing rack'}, version='1.1').text, '')
-    equal(seen_by_old_clients(client), (True, 'rebalancing rack'))
-    [legacy] = api.must(200, 'GET', MAINTENANCE).json['maintenance']
+    path = f'/v1/nodes/{node(client)}/maintenance'  # at 1.1 nodes have no names
+    equal(api.must(202, 'PUT', path, {'reason': 'rebalancing rack'}, version='1.1').text, '')
+    equal(seen_by_old_clients(api), (True, 'rebalancing rack'))
+    [legacy] = api.must(200, 'GET', path).json['maintenance']
     equal((legacy['type'], legacy['scope'], legacy['asserted_by']), ('legacy', 'system', 'noauth'))
-    api.must(202, 'PUT', MAINTENANCE, {'reason': 'rebalancing rack again'}, version='1.1')
-    equal(seen_by_old_clients(client), (True, 'rebalancing rack again'))
-    equal(api.must(200, 'GET', MAINTENANCE).json['maintenance'], [{**legacy, 'reason': 'rebalancing rack again'}])
-    equal(api.must(202, 'DELETE', MAINTENANCE, version='1.1').text, '')
-    equal(seen_by_old_clients(client), (False, None))
+    api.must(202, 'PUT', path, {'reason': 'rebalancing rack again'}, version='1.1')
+    equal(seen_by_old_clients(api), (True, 'rebalancing rack again'))
+    equal(api.must(200, 'GET', path).json['maintenance'], [{**legacy, 'reason': 'rebalancing rack again'}])
+    equal(api.must(202, 'DELETE', path, version='1.1').text, '')
+    equal(seen_by_old_clients(api), (False, None))
 
 
 SCENARIOS = [

@@ -31,9 +31,15 @@ with socket.socket() as s:
     cat "$dir/port"
 }
 
-# The port of the last start, so that clients find a server that was stopped and started; at first a free one.
-port() {
-    sed -n 's|.*:\([0-9]*\)/.*|\1|p' "$dir/url" 2>/dev/null | grep . || free_port
+# A certificate of its own, so that TLS can be asked for.
+certificate() {
+    [ -f "$dir/server.crt" ] && return
+    command -v openssl >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openssl >&2
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 -subj /CN=127.0.0.1 \
+        -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE \
+        -keyout "$dir/server.key" -out "$dir/server.crt" 2>/dev/null
+    chmod 600 "$dir/server.key"
+    [ "$(id -u)" -ne 0 ] || chown mysql: "$dir/server.key"
 }
 
 running() {
@@ -62,8 +68,9 @@ GRANT ALL ON *.* TO apelora@'127.0.0.1';
 SQL
     fi
     port=$(port)
+    certificate
     as_server mariadbd --no-defaults --datadir="$dir/data" --bind-address=127.0.0.1 --port="$port" \
-        --socket="$dir/server.sock" --pid-file="$dir/server.pid" --max-connections=300 --skip-name-resolve \
+        --socket="$dir/server.sock" --pid-file="$dir/server.pid" --max-connections=300 --ssl-cert="$dir/server.crt" --ssl-key="$dir/server.key" --skip-name-resolve \
         --innodb-buffer-pool-size=64M --innodb-flush-log-at-trx-commit=2 --innodb-flush-method=nosync \
         --innodb-doublewrite=0 >"$dir/server.log" 2>&1 &
     for _ in $(seq 600); do

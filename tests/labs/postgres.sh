@@ -38,9 +38,15 @@ with socket.socket() as s:
     cat "$dir/port"
 }
 
-# The port of the last start, so that clients find a server that was stopped and started; at first a free one.
-port() {
-    sed -n 's|.*:\([0-9]*\)/.*|\1|p' "$dir/url" 2>/dev/null | grep . || free_port
+# A certificate of its own, so that TLS can be asked for.
+certificate() {
+    [ -f "$dir/server.crt" ] && return
+    command -v openssl >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openssl >&2
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 -subj /CN=127.0.0.1 \
+        -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE \
+        -keyout "$dir/server.key" -out "$dir/server.crt" 2>/dev/null
+    chmod 600 "$dir/server.key"
+    [ "$(id -u)" -ne 0 ] || chown postgres: "$dir/server.key"
 }
 
 case $verb in
@@ -60,8 +66,9 @@ start)
         as_server "$bin/initdb" -D "$dir/data" -U apelora --auth trust -E UTF8 --locale C.UTF-8 >"$dir/initdb.log" 2>&1
     fi
     port=$(port)
+    certificate
     as_server "$bin/pg_ctl" -D "$dir/data" -l "$dir/server.log" -w -t 60 start \
-        -o "-c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories='' -c max_connections=300 -c fsync=off -c full_page_writes=off" >"$dir/start.log" 2>&1 ||
+        -o "-c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories='' -c max_connections=300 -c ssl=on -c ssl_cert_file=$dir/server.crt -c ssl_key_file=$dir/server.key -c fsync=off -c full_page_writes=off" >"$dir/start.log" 2>&1 ||
         { cat "$dir/server.log" >&2; exit 1; }
     echo "postgresql://apelora@127.0.0.1:$port/postgres" >"$dir/url"
     cat "$dir/url"

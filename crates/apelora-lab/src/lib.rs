@@ -3,3 +3,4 @@
 //! product crate but the binary links them.
 
 pub mod ipmi;
+pub mod redfish;

@@ -56,7 +56,7 @@ impl Args {
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         match self.get(name) {
             None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
+            Some(Value::String(text)) => storable(name, text).map(Some),
             Some(other) => Err(expected("string", name, other)),
         }
     }
@@ -65,7 +65,7 @@ impl Args {
     pub(crate) fn mandatory_text(&self, name: &str) -> Result<&str, ApiError> {
         match self.0.get(name) {
             None => Err(ApiError::bad_request(format!("Missing mandatory parameter: {name}"))),
-            Some(Value::String(text)) => Ok(text),
+            Some(Value::String(text)) => storable(name, text),
             Some(other) => Err(expected("string", name, other)),
         }
     }
@@ -146,6 +146,16 @@ pub(crate) fn boolean(name: &str, value: &Value) -> Result<bool, ApiError> {
 fn in_order(mut words: Vec<String>) -> Vec<String> {
     words.sort();
     words
+}
+
+/// The text, unless it is one that not every database can be asked for.
+fn storable<'a>(name: &str, text: &'a str) -> Result<&'a str, ApiError> {
+    if text.contains('\0') {
+        return Err(ApiError::bad_request(format!(
+            "The {name} must not contain the character U+0000. Remove it"
+        )));
+    }
+    Ok(text)
 }
 
 /// 400: a value of another type.

@@ -32,7 +32,7 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Bounds on what clients can take.
+/// Bounds on what clients can take, and the pace of the server itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Open connections; more of them wait to be accepted.
@@ -51,12 +51,14 @@ pub struct Limits {
     pub write_timeout: Duration,
     /// How long running requests may take to finish when the server stops.
     pub stop_timeout: Duration,
+    /// How often the files of users and certificates are looked at for changes.
+    pub reload_interval: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 1_024,
+            connections: 512,
             in_flight: 64,
             queued: 256,
             queue_wait: Duration::from_secs(5),
@@ -64,6 +66,7 @@ impl Default for Limits {
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             stop_timeout: Duration::from_secs(30),
+            reload_interval: Duration::from_secs(2),
         }
     }
 }

@@ -84,7 +84,7 @@ impl Server {
         let serving = listener::serve(listener, tls.clone(), router, &config.limits, shutdown);
         tokio::select! {
             () = serving => {}
-            () = watched::watch(Arc::clone(&api), tls) => {}
+            () = watched::watch(Arc::clone(&api), tls, config.limits.reload_interval) => {}
         }
         // A request whose client went away may still be at work.
         if tokio::time::timeout(config.limits.stop_timeout, api.admission.quiet()).await.is_err() {

@@ -12,10 +12,8 @@ use tracing::{info, warn};
 use crate::api::Api;
 use crate::tls::Tls;
 
-const INTERVAL: Duration = Duration::from_secs(2);
-
 /// Looks after the files of a server for as long as it is polled.
-pub(crate) async fn watch(api: Arc<Api>, tls: Option<Arc<Tls>>) {
+pub(crate) async fn watch(api: Arc<Api>, tls: Option<Arc<Tls>>, interval: Duration) {
     let users = api.authenticator.watched().map(|path| vec![path.to_owned()]).unwrap_or_default();
     let certificate: Vec<_> =
         tls.as_ref().map(|tls| tls.watched().map(Path::to_owned).to_vec()).unwrap_or_default();
@@ -24,7 +22,7 @@ pub(crate) async fn watch(api: Arc<Api>, tls: Option<Arc<Tls>>) {
     }
     let (mut users_seen, mut certificate_seen) = (look(&users).await, look(&certificate).await);
     loop {
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(interval).await;
         let now = look(&users).await;
         if now != users_seen {
             users_seen = now;

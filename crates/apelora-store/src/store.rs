@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use apelora_maintenance::{LockedNode, Plan, Stamp};
 use time::PrimitiveDateTime;
@@ -15,9 +16,12 @@ use crate::upkeep::{MarkPin, OldHistory, OldRows, Rows};
 use crate::work::{ChangeNode, CreateNode};
 use crate::{
     AuditQuery, AuditRecord, BackfillProgress, BackfillReport, Cell, ChangeError, Changed, ConnectError,
-    EntryCount, Health, HistoryQuery, HistoryRecord, Kind, Locked, NodeChange, NodeColumn, NodeKey,
+    Engine, EntryCount, Health, HistoryQuery, HistoryRecord, Kind, Locked, NodeChange, NodeColumn, NodeKey,
     NodePatch, NodeQuery, NodeRow, Retention, SchemaStatus, StoreConfig, StoreError, Unstorable, backfill,
 };
+
+/// How much longer than the server this side waits for a statement, so that the server's answer comes first.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// A database, opened. Cheap to clone; clones share the connections.
 #[derive(Debug, Clone)]
@@ -46,7 +50,7 @@ impl Store {
             schema::upgrade(&pools, None, &database).await?;
         }
         let limits = Limits {
-            statement: config.statement_timeout,
+            statement: config.statement_timeout + GRACE,
             total: config.acquire_timeout + config.statement_timeout,
             commit_budget: config.commit_budget,
         };
@@ -85,14 +89,17 @@ impl Store {
         status
     }
 
-    /// What the schema is and what this version wants. Changes nothing, except that a SQLite file is made when there is
-    /// none.
+    /// What the schema is and what this version wants. Changes nothing.
     ///
     /// # Errors
     /// As [`Self::connect`].
     pub async fn status(config: &StoreConfig) -> Result<SchemaStatus, ConnectError> {
+        if config.url.engine() == Engine::Sqlite && !config.url.path().exists() {
+            return Ok(SchemaStatus::empty());
+        }
         let pools = open(config).await?;
-        let status = async { schema::status(&mut pools.reader(Some(config.statement_timeout)).await?).await };
+        let status =
+            async { schema::status(&mut pools.reader(Some(config.statement_timeout + GRACE)).await?).await };
         let status = status.await.map_err(failed);
         pools.close().await;
         status
@@ -362,9 +369,9 @@ async fn node_id(conn: &mut Conn, uuid: &str) -> Result<Option<i64>, Fault> {
 
 async fn version(conn: &mut Conn) -> Result<String, Fault> {
     let ask = match conn.engine() {
-        crate::Engine::Sqlite => "SELECT sqlite_version()",
-        crate::Engine::Postgres => "SELECT current_setting('server_version')",
-        crate::Engine::MariaDb => "SELECT VERSION()",
+        Engine::Sqlite => "SELECT sqlite_version()",
+        Engine::Postgres => "SELECT current_setting('server_version')",
+        Engine::MariaDb => "SELECT VERSION()",
     };
     let rows = conn.fetch(Sql::plain(ask), &[Kind::Text]).await?;
     Ok(match rows.into_iter().next().and_then(|row| row.into_iter().next()) {

@@ -12,7 +12,7 @@ use apelora_store::{
 };
 use tracing::error;
 
-pub(crate) use history::{HistoryPage, SeenRecord};
+pub(crate) use history::SeenRecord;
 pub(crate) use maintenance::{NewEntry, ReadEntries, SeenEntry};
 
 use crate::auth::Caller;
@@ -30,18 +30,7 @@ const RESERVATION_PAUSE: Duration = Duration::from_secs(1);
 const RETRY_AFTER: u16 = 2;
 
 /// The columns that policy and authority look at.
-const FACTS: [NodeColumn; 10] = [
-    NodeColumn::Uuid,
-    NodeColumn::Name,
-    NodeColumn::Owner,
-    NodeColumn::Lessee,
-    NodeColumn::Maintenance,
-    NodeColumn::MaintenanceReason,
-    NodeColumn::Fault,
-    NodeColumn::ProvisionState,
-    NodeColumn::TargetProvisionState,
-    NodeColumn::ProvisionUpdatedAt,
-];
+const FACTS: [NodeColumn; 4] = [NodeColumn::Uuid, NodeColumn::Name, NodeColumn::Owner, NodeColumn::Lessee];
 
 /// The services behind the API.
 #[derive(Debug)]
@@ -108,16 +97,8 @@ impl App {
             found = self.look_up(&shown, cx.version, &wanted).await?;
         }
         let Some(row) = found else { return Err(ApiError::no_node(&shown)) };
-        self.check(cx, &shown, rule, &row.facts())?;
+        check(cx, &shown, rule, &row.facts())?;
         Ok(row)
-    }
-
-    /// Policy on one node: who may not see it does not learn that it exists.
-    #[expect(clippy::unused_self, reason = "policy rules become part of the application")]
-    fn check(&self, cx: Context<'_>, ident: &str, rule: Rule, node: &NodeFacts) -> Result<(), ApiError> {
-        authorise::authorise(cx.caller, authorise::NODE_GET, Some(node))
-            .map_err(|_| ApiError::no_node(ident))?;
-        authorise::authorise(cx.caller, rule, Some(node))
     }
 
     async fn look_up(
@@ -149,7 +130,7 @@ impl App {
                 .store
                 .change_node(&key, stamp, |locked| {
                     let facts = &locked.node.node;
-                    self.check(cx, ident, rule, facts)?;
+                    check(cx, ident, rule, facts)?;
                     decide(locked, &authorise::authority(cx.caller, facts))
                 })
                 .await;
@@ -172,6 +153,12 @@ impl App {
     }
 }
 
+/// Policy on one node: who may not see it does not learn that it exists.
+fn check(cx: Context<'_>, ident: &str, rule: Rule, node: &NodeFacts) -> Result<(), ApiError> {
+    authorise::authorise(cx.caller, authorise::NODE_GET, Some(node)).map_err(|_| ApiError::no_node(ident))?;
+    authorise::authorise(cx.caller, rule, Some(node))
+}
+
 /// How the store knows a node; `None` when nothing can be called so.
 ///
 /// # Errors
@@ -190,6 +177,7 @@ fn key(ident: &str, version: Microversion) -> Result<Option<NodeKey>, ApiError> 
 }
 
 /// The answer to a failed read.
+#[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
 fn store_error(failure: StoreError) -> ApiError {
     match &failure {
         StoreError::UnknownMarker(marker) => ApiError::no_node(marker),

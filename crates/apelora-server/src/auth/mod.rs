@@ -41,7 +41,7 @@ const RESERVED_USERS: [&str; 3] =
 #[derive(Debug)]
 pub(crate) enum Authenticator {
     NoAuth,
-    HttpBasic(basic::BasicAuth),
+    HttpBasic(Box<basic::BasicAuth>),
 }
 
 impl Authenticator {
@@ -51,7 +51,8 @@ impl Authenticator {
         match strategy {
             AuthStrategy::NoAuth => Ok(Self::NoAuth),
             AuthStrategy::HttpBasic { user_file } => {
-                basic::BasicAuth::open(user_file, sources).map(Self::HttpBasic).map_err(StartError::Users)
+                let users = basic::BasicAuth::open(user_file, sources).map_err(StartError::Users)?;
+                Ok(Self::HttpBasic(Box::new(users)))
             }
         }
     }

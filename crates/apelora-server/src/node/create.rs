@@ -91,7 +91,11 @@ pub(crate) fn parse(body: &Value, version: Microversion) -> Result<NewNode, ApiE
 
 /// Whether a newer field is really asked for: older clients may send what the database has for nothing.
 fn is_given(name: &str, value: &Value) -> bool {
-    !value.is_null() && !(name == "conductor_group" && value == "")
+    match value {
+        Value::Null => false,
+        Value::String(text) => name != "conductor_group" || !text.is_empty(),
+        _ => true,
+    }
 }
 
 impl NewNode {

@@ -87,6 +87,12 @@ pub(crate) struct Field {
     pub(crate) rule: Rule,
 }
 
+use Form::{Bool, InstanceInfo, Object, OptionalBool, ProvisionState, SecretObject, Text, Time};
+use NodeColumn as C;
+use Rule::{MaxChars, NonEmpty, Required};
+use Source::{Absent, PartLinks};
+use Write::{Both, Create, Never, Patch};
+
 impl Field {
     /// The column behind it.
     pub(crate) fn column(&self) -> Option<NodeColumn> {
@@ -98,14 +104,14 @@ impl Field {
 
     /// Whether it stands behind the links of a node, in the order of the table.
     pub(crate) fn after_links(&self) -> bool {
-        matches!(self.source, Source::Conductor | Source::PartLinks(_))
+        matches!(self.source, Source::Conductor | PartLinks(_))
             || matches!(self.name, "allocation_uuid" | "chassis_uuid")
     }
 
     /// Whether `fields=` may name it. Times and links of the node itself come as they come.
     pub(crate) fn selectable(&self) -> bool {
         !matches!(self.name, "created_at" | "updated_at")
-            && !matches!(self.source, Source::Links | Source::PartLinks(_))
+            && !matches!(self.source, Source::Links | PartLinks(_))
     }
 
     /// Whether a list can be sorted by it.
@@ -115,15 +121,15 @@ impl Field {
 
     /// Whether its value is an object.
     pub(crate) fn is_object(&self) -> bool {
-        matches!(self.form, Form::Object | Form::SecretObject | Form::InstanceInfo)
+        matches!(self.form, Object | SecretObject | InstanceInfo)
     }
 
     pub(crate) fn creatable(&self) -> bool {
-        matches!(self.write, Write::Create | Write::Both)
+        matches!(self.write, Create | Both)
     }
 
     pub(crate) fn patchable(&self) -> bool {
-        matches!(self.write, Write::Patch | Write::Both)
+        matches!(self.write, Patch | Both)
     }
 }
 
@@ -144,24 +150,18 @@ const fn computed(name: &'static str, since: u16, source: Source) -> Field {
         since: Microversion::new(since),
         source,
         form: Form::Computed,
-        write: Write::Never,
+        write: Never,
         rule: Rule::None,
     }
 }
 
 /// A field that names an interface of the hardware type.
 const fn interface(name: &'static str, since: u16, of: NodeColumn) -> Field {
-    column(name, since, of, Form::Text, Write::Both, Rule::MaxChars(255))
+    column(name, since, of, Text, Both, MaxChars(255))
 }
 
 /// The longest `description`, in characters.
 pub(crate) const DESCRIPTION_MAX: usize = 4_096;
-
-use Form::{Bool, InstanceInfo, Object, OptionalBool, ProvisionState, SecretObject, Text, Time};
-use NodeColumn as C;
-use Rule::{MaxChars, NonEmpty, Required};
-use Source::{Absent, PartLinks};
-use Write::{Both, Create, Never, Patch};
 
 /// Every field, in the order in which a node has them.
 pub(crate) static FIELDS: &[Field] = &[

@@ -262,23 +262,20 @@ mod tests {
 
     use super::*;
 
-    fn patched(patch: Value) -> Result<Value, String> {
-        let mut document = match json!({"extra": {"a": 1, "l": [1, 2], "b": {"c": null, "d": 1}}, "owner": null})
-        {
-            Value::Object(map) => map,
-            _ => unreachable!(),
-        };
-        apply(&mut document, &parse(&patch)?)?;
+    fn patched(patch: &Value) -> Result<Value, String> {
+        let base = json!({"extra": {"a": 1, "l": [1, 2], "b": {"c": null, "d": 1}}, "owner": null});
+        let mut document = base.as_object().unwrap().clone();
+        apply(&mut document, &parse(patch)?)?;
         Ok(Value::Object(document))
     }
 
-    fn refused(patch: Value) -> String {
+    fn refused(patch: &Value) -> String {
         patched(patch).unwrap_err()
     }
 
     #[test]
     fn operations() {
-        let after = patched(json!([
+        let after = patched(&json!([
             {"op": "add", "path": "/extra/l/-", "value": 3},
             {"op": "add", "path": "/extra/l/0", "value": 0},
             {"op": "replace", "path": "/extra/a", "value": {}},
@@ -304,18 +301,18 @@ mod tests {
             (json!([{"op": "replace", "path": "extra"}]), r"'extra' does not match '^(/[\\w-]+)+$'"),
             (json!([{"op": "add", "path": "/extra/a~1b"}]), r"'/extra/a~1b' does not match '^(/[\\w-]+)+$'"),
         ] {
-            assert_eq!(refused(patch), text);
+            assert_eq!(refused(&patch), text);
         }
     }
 
     #[test]
     fn recorded_refusals_of_operations() {
-        let reason = |patch| {
+        let reason = |patch: &Value| {
             let text = refused(patch);
             text.split_once(". Reason: ").unwrap().1.to_owned()
         };
         assert_eq!(
-            refused(json!([{"op": "replace", "path": "/extra/n", "value": 1}])),
+            refused(&json!([{"op": "replace", "path": "/extra/n", "value": 1}])),
             "Couldn't apply patch '{'op': 'replace', 'path': '/extra/n', 'value': 1}'. \
              Reason: can't replace a non-existent object 'n'"
         );
@@ -327,14 +324,14 @@ mod tests {
             ("remove", "/extra/l/-", "'-' is not a valid sequence index"),
             ("add", "/extra/q/w", "member 'q' not found in {'a': 1, 'l': [1, 2], 'b': {'c': None, 'd': 1}}"),
         ] {
-            assert_eq!(reason(json!([{"op": op, "path": path, "value": 3}])), text);
+            assert_eq!(reason(&json!([{"op": op, "path": path, "value": 3}])), text);
         }
         assert_eq!(
-            reason(json!([{"op": "replace", "path": "/extra"}])),
+            reason(&json!([{"op": "replace", "path": "/extra"}])),
             "The operation does not contain a 'value' member"
         );
         assert!(
-            reason(json!([{"op": "add", "path": "/extra/a/b", "value": 1}])).starts_with("Document '1' ")
+            reason(&json!([{"op": "add", "path": "/extra/a/b", "value": 1}])).starts_with("Document '1' ")
         );
     }
 
@@ -359,7 +356,7 @@ mod tests {
             path in "(/(extra|owner|a|b|c|d|l|-|0|1|9|00|x)){1,4}",
             second in "(/(extra|owner|a|b|c|d|l|-|0|1)){1,4}",
         ) {
-            let _ = patched(json!([
+            let _ = patched(&json!([
                 {"op": op, "path": path, "value": [null]},
                 {"op": "remove", "path": second},
             ]));

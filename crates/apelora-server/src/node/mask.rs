@@ -35,7 +35,7 @@ const INSTANCE_SECRETS: [&str; 2] = ["configdrive", "image_url"];
 
 /// The text of an object with its password-like members masked.
 pub(crate) fn secrets(text: &str) -> String {
-    masked(text, &SECRET_WORDS, |object| mask_object(object))
+    masked(text, &SECRET_WORDS, mask_object)
 }
 
 /// The text of an `instance_info` with what is secret in it masked.

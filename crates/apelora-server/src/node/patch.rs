@@ -137,7 +137,7 @@ impl Patch {
     }
 }
 
-fn schema(text: String) -> ApiError {
+fn schema(text: impl std::fmt::Display) -> ApiError {
     ApiError::bad_request(format!("Schema error for patch: {text}"))
 }
 
@@ -184,8 +184,8 @@ mod tests {
         NodeRow::from_cells(base.into_iter().chain(cells.iter().cloned()))
     }
 
-    fn effect_at(minor: u16, on: &NodeRow, body: Value) -> Result<Effect, (u16, String)> {
-        parse(&body, None, Microversion::new(minor)).and_then(|patch| patch.apply(on, "n1")).map_err(|e| {
+    fn effect_at(minor: u16, on: &NodeRow, body: &Value) -> Result<Effect, (u16, String)> {
+        parse(body, None, Microversion::new(minor)).and_then(|patch| patch.apply(on, "n1")).map_err(|e| {
             match e {
                 ApiError::Resource(refusal) => (refusal.status.as_u16(), refusal.text),
                 other => panic!("{other:?}"),
@@ -193,6 +193,7 @@ mod tests {
         })
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "reads like JSON at its callers")]
     fn replace(path: &str, value: Value) -> Value {
         json!([{"op": "replace", "path": path, "value": value}])
     }
@@ -203,7 +204,7 @@ mod tests {
         let effect = effect_at(
             115,
             &on,
-            json!([
+            &json!([
                 {"op": "add", "path": "/extra/b", "value": 2.50},
                 {"op": "replace", "path": "/owner", "value": "p"},
                 {"op": "remove", "path": "/lessee"},
@@ -221,7 +222,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            effect_at(115, &on, json!([])).unwrap(),
+            effect_at(115, &on, &json!([])).unwrap(),
             Effect { fields: NodePatch::new(), maintenance: None }
         );
     }
@@ -270,14 +271,14 @@ mod tests {
             ),
             (replace("/instance_uuid", json!("nope")), 400, "Expected UUID for instance_uuid: nope"),
         ] {
-            assert_eq!(effect_at(115, &on, body), Err((status, text.to_owned())));
+            assert_eq!(effect_at(115, &on, &body), Err((status, text.to_owned())));
         }
         assert_eq!(
-            effect_at(49, &on, replace("/owner", json!("x"))),
+            effect_at(49, &on, &replace("/owner", json!("x"))),
             Err((406, "Request not acceptable.".to_owned()))
         );
-        assert!(effect_at(49, &on, json!([{"op": "remove", "path": "/owner"}])).is_ok());
-        let refused = effect_at(115, &on, replace("/fault", json!("x"))).unwrap_err();
+        assert!(effect_at(49, &on, &json!([{"op": "remove", "path": "/owner"}])).is_ok());
+        let refused = effect_at(115, &on, &replace("/fault", json!("x"))).unwrap_err();
         assert!(
             refused
                 .1
@@ -296,23 +297,26 @@ mod tests {
         };
         for state in ["available", "active", "deploying", "wait call-back", "cleaning", "rescue", "deleting"]
         {
-            let refused = effect_at(115, &moving(state), replace("/maintenance", json!(false)));
+            let refused = effect_at(115, &moving(state), &replace("/maintenance", json!(false)));
             assert_eq!(refused.unwrap_err().0, 409, "{state}");
-            let freed = effect_at(115, &moving(state), json!([{"op": "remove", "path": "/instance_uuid"}]));
+            let freed = effect_at(115, &moving(state), &json!([{"op": "remove", "path": "/instance_uuid"}]));
             assert!(freed.is_ok(), "{state}");
         }
         for state in ["deploy failed", "clean failed", "inspect wait", "error", "verifying"] {
-            assert!(effect_at(115, &moving(state), replace("/maintenance", json!(false))).is_ok(), "{state}");
+            assert!(
+                effect_at(115, &moving(state), &replace("/maintenance", json!(false))).is_ok(),
+                "{state}"
+            );
         }
-        assert!(effect_at(38, &moving("inspecting"), json!([])).is_ok());
-        assert!(effect_at(39, &moving("inspecting"), json!([])).is_err());
+        assert!(effect_at(38, &moving("inspecting"), &json!([])).is_ok());
+        assert!(effect_at(39, &moving("inspecting"), &json!([])).is_err());
     }
 
     #[test]
     fn a_node_of_an_unknown_hardware_type_can_be_changed_otherwise() {
         let on =
             row(&[(NodeColumn::Driver, Cell::from("ilo5")), (NodeColumn::PowerInterface, Cell::from("ilo"))]);
-        assert!(effect_at(115, &on, replace("/owner", json!("p"))).is_ok());
-        assert!(effect_at(115, &on, replace("/maintenance", json!(true))).is_ok());
+        assert!(effect_at(115, &on, &replace("/owner", json!("p"))).is_ok());
+        assert!(effect_at(115, &on, &replace("/maintenance", json!(true))).is_ok());
     }
 }

@@ -107,6 +107,7 @@ mod tests {
     use super::*;
     use crate::node::fields;
 
+    #[expect(clippy::needless_pass_by_value, reason = "reads like JSON at its callers")]
     fn refused(name: &str, value: Value) -> String {
         check(fields::find(name).unwrap(), &value).unwrap_err()
     }

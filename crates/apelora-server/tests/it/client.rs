@@ -71,6 +71,19 @@ pub(crate) async fn raw(to: SocketAddr, bytes: &[u8]) -> Option<Answer> {
     tokio::time::timeout(PATIENCE, exchange).await.expect("the server does not answer")
 }
 
+/// As [`raw`], and then says that nothing more will come, for a server that would wait for more.
+pub(crate) async fn raw_then_close(to: SocketAddr, bytes: &[u8]) -> Option<Answer> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(to).await.unwrap();
+        let _ = stream.write_all(bytes).await;
+        let _ = stream.shutdown().await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        Answer::read(&answer)
+    };
+    tokio::time::timeout(PATIENCE, exchange).await.expect("the server does not let go")
+}
+
 /// Sends one request; `Host`, `Content-Length` and `Connection: close` are added.
 pub(crate) async fn send(
     to: SocketAddr,
@@ -89,4 +102,9 @@ pub(crate) async fn send(
     bytes.extend_from_slice(b"\r\n");
     bytes.extend_from_slice(body.unwrap_or_default());
     raw(to, &bytes).await.unwrap_or_else(|| panic!("no answer to {method} {path}"))
+}
+
+/// [`send`] without headers and body, for a task of its own.
+pub(crate) async fn send_owned(to: SocketAddr, method: &'static str, path: &'static str) -> Answer {
+    send(to, method, path, &[("X-OpenStack-Ironic-API-Version", "latest")], None).await
 }

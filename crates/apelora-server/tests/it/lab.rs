@@ -31,15 +31,24 @@ pub(crate) struct Lab {
 
 /// The engines that are there, each with its name for messages.
 pub(crate) async fn engines() -> Vec<(&'static str, Lab)> {
-    let mut labs = vec![("SQLite", Lab::sqlite().await)];
-    for (name, variable) in
-        [("PostgreSQL", "APELORA_TEST_POSTGRES_URL"), ("MariaDB", "APELORA_TEST_MARIADB_URL")]
-    {
-        if let Some(url) = variable_of(variable) {
-            labs.push((name, Lab::on_server(&url).await));
-        }
+    let mut labs = Vec::new();
+    for name in ["SQLite", "PostgreSQL", "MariaDB"] {
+        labs.extend(on(name).await.map(|lab| (name, lab)));
     }
     labs
+}
+
+/// A server on the engine of this name, if that is there.
+pub(crate) async fn on(engine: &str) -> Option<Lab> {
+    let variable = match engine {
+        "PostgreSQL" => "APELORA_TEST_POSTGRES_URL",
+        "MariaDB" => "APELORA_TEST_MARIADB_URL",
+        _ => return Some(Lab::sqlite().await),
+    };
+    match variable_of(variable) {
+        Some(url) => Some(Lab::on_server(&url).await),
+        None => None,
+    }
 }
 
 /// The environment, read in this one place.
@@ -55,8 +64,13 @@ pub(crate) fn sources() -> Sources {
         let ticks = i64::try_from(ticks.fetch_add(1, Ordering::Relaxed)).unwrap();
         datetime!(2026-07-01 09:00:00) + Duration::seconds(ticks)
     };
+    Sources::new(now, new_id)
+}
+
+/// An id that nobody has had.
+pub(crate) fn new_id() -> Uuid {
     #[expect(clippy::disallowed_methods, reason = "the one place where these tests make ids")]
-    Sources::new(now, Uuid::new_v4)
+    Uuid::new_v4()
 }
 
 pub(crate) async fn sqlite_store(path: &Path) -> Store {
@@ -106,9 +120,18 @@ impl Lab {
         store: Store,
         change: impl FnOnce(&mut ServerConfig),
     ) -> Self {
+        Self::start_with(listen, store, sources(), change).await
+    }
+
+    pub(crate) async fn start_with(
+        listen: SocketAddr,
+        store: Store,
+        sources: Sources,
+        change: impl FnOnce(&mut ServerConfig),
+    ) -> Self {
         let mut config = ServerConfig::new(listen, HOST);
         change(&mut config);
-        let server = Server::bind(config, store.clone(), sources()).await.unwrap();
+        let server = Server::bind(config, store.clone(), sources).await.unwrap();
         let address = server.address();
         let (stop, stopped) = oneshot::channel();
         let serving = tokio::spawn(server.serve(async {

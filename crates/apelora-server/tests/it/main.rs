@@ -5,6 +5,17 @@
 // Every function here is a test or helps one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod auth;
 mod client;
+mod fields;
 mod goldens;
+mod history;
+mod hostile;
 mod lab;
+mod large;
+mod limits;
+mod nodes;
+mod pages;
+mod scenarios;
+mod tls;
+mod typed;

@@ -22,6 +22,8 @@ const LOCK_WAIT_SECS: u64 = 5;
 /// A transaction that is left alone for this long has lost its client: the server ends it and frees the node's lock.
 const IDLE_IN_TRANSACTION_SECS: u64 = 10;
 const SQLITE_READERS: u32 = 4;
+/// Rows that the driver's thread may be ahead of the reader: a whole page.
+const SQLITE_ROWS_AHEAD: usize = 1_000;
 
 /// The connections to one database.
 #[derive(Debug, Clone)]
@@ -238,7 +240,7 @@ async fn sqlite(config: &StoreConfig) -> Result<Pools, ConnectError> {
     let writer = forever(SqlitePoolOptions::new()).max_connections(1).connect_lazy_with(writing);
     let readers = forever(SqlitePoolOptions::new())
         .max_connections(SQLITE_READERS)
-        .connect_lazy_with(file.pragma("query_only", "1"));
+        .connect_lazy_with(file.pragma("query_only", "1").row_buffer_size(SQLITE_ROWS_AHEAD));
     Ok(Pools::Sqlite { writer, readers })
 }
 
@@ -259,5 +261,31 @@ fn make_file(path: &Path) -> Result<(), (String, io::Error)> {
         Err(error) => {
             Err(("the file cannot be made; check the directory's owner and mode".to_owned(), error))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Sql;
+    use crate::{Cell, DatabaseUrl, Kind};
+
+    async fn pragma(conn: &mut Conn, name: &str, kind: Kind) -> Cell {
+        let sql = Sql::plain(format!("SELECT * FROM pragma_{name}"));
+        conn.fetch(sql, &[kind]).await.unwrap().remove(0).remove(0)
+    }
+
+    #[tokio::test]
+    async fn a_sqlite_writer_waits_for_the_disk_and_a_reader_cannot_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}", folder.path().join("a.db").display());
+        let pools = open(&StoreConfig::new(DatabaseUrl::parse(&url).unwrap())).await.unwrap();
+        let mut writer = pools.writer(None).await.unwrap();
+        assert_eq!(pragma(&mut writer, "journal_mode", Kind::Text).await, Cell::from("wal"));
+        assert_eq!(pragma(&mut writer, "synchronous", Kind::Int).await, Cell::Int(2));
+        assert_eq!(pragma(&mut writer, "foreign_keys", Kind::Int).await, Cell::Int(1));
+        let mut reader = pools.reader(None).await.unwrap();
+        let refused = reader.execute(Sql::plain("CREATE TABLE t (a INTEGER)")).await.unwrap_err();
+        assert!(refused.to_string().contains("readonly"), "{refused}");
     }
 }

@@ -91,6 +91,11 @@ async fn backfill_due(conn: &mut Conn) -> Result<bool, Fault> {
 }
 
 impl SchemaStatus {
+    /// A database that is not there yet.
+    pub(crate) const fn empty() -> Self {
+        Self { found: 0, wanted: WANTED, usable: false, adopted: false, backfill_due: false }
+    }
+
     /// Refuses a schema that this program cannot work with, with what to do about it.
     pub(crate) fn check(&self, database: &str) -> Result<(), ConnectError> {
         let Self { found, wanted, usable, .. } = self;

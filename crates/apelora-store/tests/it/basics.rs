@@ -3,7 +3,7 @@
 use apelora_maintenance::{Denial, LockedNode, Operation, Outcome, Scope, plan};
 use apelora_store::{
     AuditQuery, Cell, ChangeError, Direction, HistoryColumn, HistoryQuery, NodeChange, NodeColumn, NodeKey,
-    NodePatch,
+    NodePatch, StoreError,
 };
 
 use crate::lab::{
@@ -139,9 +139,14 @@ async fn entries_flag_reason_history_and_audit_go_together() {
         assert_whole(&after);
         assert_eq!(after.entries, [on.entries[0].clone(), on.entries[2].clone()]);
 
+        assert_eq!(lab.texts("SELECT version FROM node_maintenance").await, ["1.0"; 2]);
+        let none = operate(&store, &uuid, &Operation::ReleaseAll, &system(), &stamp_after(6)).await.unwrap();
+        assert_eq!((none.entries.len(), none.row.bool(NodeColumn::Maintenance)), (0, Some(false)));
+        assert_whole(&store.entries(&by_uuid(&uuid)).await.unwrap().unwrap());
+
         let history = store.history(&uuid, &whole_history()).await.unwrap();
         let told: Vec<_> = history.iter().map(|h| h.event.clone().unwrap()).collect();
-        assert_eq!(told.len(), 4, "{told:?}");
+        assert_eq!(told.len(), 6, "{told:?}");
         assert!(told[0].starts_with("Maintenance asserted: operator_hold"), "{told:?}");
         assert!(told[3].starts_with("Maintenance released: operator_hold"), "{told:?}");
         assert_eq!(history[1].user.as_deref(), Some("u1"));
@@ -149,8 +154,7 @@ async fn entries_flag_reason_history_and_audit_go_together() {
         assert_eq!(history[0].author_visible_from, Some(Scope::System));
         assert_eq!(history[0].event_type.as_deref(), Some("maintenance"));
         assert_eq!(history[0].conductor.as_deref(), Some("lab"));
-        assert_eq!(lab.texts("SELECT version FROM node_history").await, ["1.3"; 4]);
-        assert_eq!(lab.texts("SELECT version FROM node_maintenance").await, ["1.0"; 2]);
+        assert_eq!(lab.texts("SELECT version FROM node_history").await, ["1.3"; 6]);
         let record = store.history_record(&uuid, &history[2].uuid).await.unwrap();
         assert_eq!(record.as_ref(), Some(&history[2]));
         let other = make_node(&store, "n2").await;
@@ -158,7 +162,7 @@ async fn entries_flag_reason_history_and_audit_go_together() {
         assert!(store.history(&other, &whole_history()).await.unwrap().is_empty());
 
         let audit = store.audit(&whole_audit()).await.unwrap();
-        assert_eq!(audit.len(), 4);
+        assert_eq!(audit.len(), 6);
         assert_eq!(
             (audit[1].user.as_str(), audit[1].project.as_str(), audit[1].scope.as_str()),
             ("u1", "p1", "owner")
@@ -167,12 +171,12 @@ async fn entries_flag_reason_history_and_audit_go_together() {
         let evidence: serde_json::Value = serde_json::from_str(&audit[0].evidence).unwrap();
         assert_eq!(evidence["entry"]["reason"], "disk");
         let by = async |query: AuditQuery| store.audit(&query).await.unwrap().len();
-        assert_eq!(by(AuditQuery { node_uuid: Some(uuid.clone()), ..whole_audit() }).await, 4);
+        assert_eq!(by(AuditQuery { node_uuid: Some(uuid.clone()), ..whole_audit() }).await, 6);
         assert_eq!(by(AuditQuery { node_uuid: Some(other), ..whole_audit() }).await, 0);
-        assert_eq!(by(AuditQuery { action: Some("maintenance.released".into()), ..whole_audit() }).await, 1);
+        assert_eq!(by(AuditQuery { action: Some("maintenance.released".into()), ..whole_audit() }).await, 3);
         assert_eq!(by(AuditQuery { user: Some("u1".into()), ..whole_audit() }).await, 2);
         assert_eq!(by(AuditQuery { from: Some(first.at), until: Some(second.at), ..whole_audit() }).await, 1);
-        assert_eq!(by(AuditQuery { after: Some(audit[2].seq), ..whole_audit() }).await, 1);
+        assert_eq!(by(AuditQuery { after: Some(audit[2].seq), ..whole_audit() }).await, 3);
         store.close().await;
     })
     .await;
@@ -241,6 +245,54 @@ async fn taken_values_reservations_and_unstorable_values_are_named() {
         assert!(store.node(&NodeKey::Name("N2".into()), &[]).await.unwrap().is_none());
         assert_eq!(lab.number("SELECT COUNT(*) FROM nodes").await, 4);
         store.close().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_that_another_service_ended_is_replaced_by_one_of_the_same_identity() {
+    on_every_engine(|lab| async move {
+        let store = lab.store().await;
+        let uuid = make_node(&store, "n1").await;
+        operate(&store, &uuid, &set("first"), &system(), &stamp_after(1)).await.unwrap();
+        lab.sql("UPDATE nodes SET maintenance = NULL, maintenance_reason = NULL").await;
+        let second = stamp_after(2);
+        let changed = operate(&store, &uuid, &set("second"), &system(), &second).await.unwrap();
+        assert_eq!(changed.entry.map(|e| e.uuid), Some(second.entry));
+        let node = store.entries(&by_uuid(&uuid)).await.unwrap().unwrap();
+        assert_whole(&node);
+        assert_eq!(node.entries, changed.entries);
+        assert_eq!(node.entries.len(), 1);
+        let actions: Vec<_> =
+            store.audit(&whole_audit()).await.unwrap().into_iter().map(|a| a.action).collect();
+        assert_eq!(actions, ["maintenance.asserted", "maintenance.reconciled", "maintenance.asserted"]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn faults_of_the_database_are_told_without_its_words() {
+    on_every_engine(|lab| async move {
+        let store = lab.store().await;
+        let uuid = make_node(&store, "n1").await;
+        lab.sql("DROP TABLE node_maintenance").await;
+        let read = store.entries(&by_uuid(&uuid)).await.unwrap_err();
+        let change = operate(&store, &uuid, &set("secret"), &system(), &stamp()).await.unwrap_err();
+        assert!(matches!(read, StoreError::Failed(_)), "{read:?}");
+        assert!(matches!(change, ChangeError::Failed(_)), "{change:?}");
+        for error in [&read as &dyn std::error::Error, &change] {
+            let text = error.to_string();
+            for word in
+                ["node_maintenance", "SELECT", "INSERT", "secret", "no such table", "relation", "exist"]
+            {
+                assert!(!text.contains(word), "{text}");
+            }
+            let cause = error.source().unwrap().to_string();
+            assert!(cause.contains("node_maintenance"), "the log has it: {cause}");
+        }
+        // The connection is in order again.
+        store.ping().await.unwrap();
+        assert!(store.node(&by_uuid(&uuid), &[]).await.unwrap().is_some());
     })
     .await;
 }

@@ -39,7 +39,8 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (rest, database) = lab.url.rsplit_once('/').unwrap();
         let (user, server) = rest.rsplit_once('@').unwrap();
-        let url = format!("{user}@{}/{database}", listener.local_addr().unwrap());
+        let plain = if lab.engine == Engine::Postgres { "sslmode=disable" } else { "ssl-mode=DISABLED" };
+        let url = format!("{user}@{}/{database}?{plain}", listener.local_addr().unwrap());
         let config = StoreConfig::new(DatabaseUrl::parse(&url).unwrap());
         let plan: Arc<Mutex<Vec<Break>>> = Arc::default();
         let away = Arc::new(AtomicBool::new(false));

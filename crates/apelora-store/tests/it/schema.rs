@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use apelora_store::{
-    BackfillProgress, ConnectError, DatabaseUrl, Engine, NodeColumn, NodePatch, Store, StoreConfig,
+    BackfillProgress, ConnectError, DatabaseUrl, Engine, NodeColumn, NodeFilter, NodePatch, NodeQuery, Store,
+    StoreConfig,
 };
 use tokio::task::JoinSet;
 
@@ -133,8 +134,10 @@ async fn an_upgrade_that_was_killed_is_finished_by_the_next() {
                 .await;
             let config = lab.config.clone();
             let waiting = tokio::spawn(async move { Store::upgrade(&config).await });
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            // Nothing tells that it will go on waiting; without the lock it would be done by now.
+            tokio::time::sleep(std::time::Duration::from_secs(2)).await;
             assert!(!waiting.is_finished());
+            assert_eq!(lab.number("SELECT MAX(version) FROM apelora_migration").await, 2);
             lab.sql("UPDATE apelora_migration_lock SET holder = ''").await;
             assert!(waiting.await.unwrap().unwrap().usable);
         }
@@ -278,6 +281,15 @@ async fn contract_a_database_of_the_reference_is_adopted_untouched() {
         let failed = store.entries(&by_uuid("00000000-0000-4000-8000-000000000003")).await.unwrap().unwrap();
         assert_eq!(failed.node.fault.as_deref(), Some("power failure"));
 
+        // Its indexes serve, whatever character set they have.
+        for column in [NodeColumn::Uuid, NodeColumn::Name, NodeColumn::Owner] {
+            let filters = vec![NodeFilter::Equals(column, "held".into())];
+            let query = NodeQuery { filters, ..NodeQuery::new(&[NodeColumn::Id], 10) };
+            let plan = store.explain(&query).await.unwrap();
+            let is_used = plan.contains("INDEX ") || plan.contains("\"key\"") || plan.contains("const tables");
+            assert!(is_used && !plan.contains("SCAN"), "{column}: {plan}");
+        }
+
         // What the reference knows of a node goes with the node.
         let id = lab.number("SELECT id FROM nodes WHERE name = 'held'").await;
         lab.sql(&format!("INSERT INTO node_traits (node_id, trait) VALUES ({id}, 'CUSTOM_A')")).await;
@@ -325,6 +337,8 @@ async fn a_sqlite_file_is_its_owners_only_and_its_folder_must_be_there() {
         StoreConfig::new(DatabaseUrl::parse(&format!("sqlite://{}", path.display())).unwrap())
     };
     let path = folder.path().join("a.db");
+    let status = Store::status(&config(path.clone())).await.unwrap();
+    assert_eq!((status.found, status.usable, path.exists()), (0, false, false), "asking makes nothing");
     let store = Store::connect(&config(path.clone())).await.unwrap();
     let uuid = make_node(&store, "n1").await;
     for file in ["a.db", "a.db-wal", "a.db-shm"] {
@@ -358,4 +372,28 @@ async fn a_server_that_is_not_there_is_named_without_the_password() {
         assert!(text.contains(shown) && !text.contains("s3cret"), "{text}");
         assert!(matches!(error, ConnectError::Unreachable { .. }));
     }
+}
+
+#[tokio::test]
+async fn a_server_is_reached_by_tls_when_the_url_says_so() {
+    on_every_engine(|lab| async move {
+        let (certificate, require, verify) = match lab.engine {
+            Engine::Sqlite => return,
+            Engine::Postgres => ("SHOW ssl_cert_file", "sslmode=require", "sslmode=verify-full"),
+            Engine::MariaDb => ("SELECT @@ssl_cert", "ssl-mode=REQUIRED", "ssl-mode=VERIFY_IDENTITY"),
+        };
+        Store::upgrade(&lab.config).await.unwrap();
+        let certificate = lab.texts(certificate).await.remove(0);
+        let ca = if lab.engine == Engine::Postgres { "sslrootcert" } else { "ssl-ca" };
+        let connect = async |options: &str| {
+            let url = DatabaseUrl::parse(&format!("{}?{options}", lab.url)).unwrap();
+            Store::connect(&StoreConfig::new(url)).await
+        };
+        connect(require).await.unwrap().ping().await.unwrap();
+        // Nobody vouches for the certificate but itself.
+        let refused = connect(verify).await.unwrap_err();
+        assert!(matches!(refused, ConnectError::Unreachable { .. }), "{refused:?}");
+        connect(&format!("{verify}&{ca}={certificate}")).await.unwrap().ping().await.unwrap();
+    })
+    .await;
 }

@@ -3,12 +3,13 @@
 //! The Bare Metal API has its own documents: its routes are listed with their versions and policies, the routes of
 //! maintenance entries are described whole.
 
+mod schemas;
+
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use apelora_maintenance::registry;
 use bytes::Bytes;
-use utoipa::ToSchema;
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -20,80 +21,7 @@ use utoipa::openapi::{
 use crate::Microversion;
 use crate::endpoints::{self, ENDPOINTS, Endpoint};
 use crate::microversion::LEGACY_HEADER;
-
-/// An active reason why a node is out of service.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "read by the derived schema")]
-struct MaintenanceEntry {
-    /// The entry's id.
-    #[schema(format = "uuid")]
-    uuid: String,
-    /// A registered type.
-    r#type: String,
-    /// Free text, never interpreted.
-    reason: Option<String>,
-    /// The rank with which it was asserted: system, owner or lessee.
-    scope: String,
-    /// Who asserted it; null for readers whom the entry's scope outranks.
-    asserted_by: Option<String>,
-    /// The asserter's project, empty when there is none; null for readers whom the entry's scope outranks.
-    asserted_by_project: Option<String>,
-    /// When, in UTC.
-    #[schema(format = "date-time")]
-    asserted_at: String,
-    /// Data of the type, never interpreted.
-    #[schema(value_type = Object)]
-    extra: (),
-    /// The entry itself.
-    links: Vec<Link>,
-}
-
-/// A link to a resource.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "read by the derived schema")]
-struct Link {
-    /// The address.
-    href: String,
-    /// What it is to this resource.
-    rel: String,
-}
-
-/// The active entries of a node, oldest first.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "read by the derived schema")]
-struct MaintenanceEntries {
-    /// The entries.
-    maintenance: Vec<MaintenanceEntry>,
-}
-
-/// An entry to be asserted. Scope and asserter follow from the caller.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "read by the derived schema")]
-struct NewMaintenanceEntry {
-    /// A registered type that is not reserved for the service.
-    r#type: String,
-    /// Free text, at most 65,535 bytes.
-    reason: Option<String>,
-    /// Data of the type, at most 65,535 bytes as JSON text.
-    #[schema(value_type = Option<Object>)]
-    extra: (),
-}
-
-/// The boolean's reason.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "read by the derived schema")]
-struct MaintenanceReason {
-    /// Replaces the reason that is there; cut at 4,096 characters.
-    reason: Option<String>,
-}
-
-/// A refusal.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "read by the derived schema")]
-struct Error {
-    /// JSON text of an object with `faultcode`, `faultstring` and `debuginfo`.
-    error_message: String,
-}
+use schemas::{Error, Link, MaintenanceEntries, MaintenanceEntry, MaintenanceReason, NewMaintenanceEntry};
 
 /// The document.
 pub(crate) fn document() -> Bytes {
@@ -175,42 +103,14 @@ fn operation(endpoint: &Endpoint) -> OperationBuilder {
                 .schema(Some(schema::ObjectBuilder::new().schema_type(schema::Type::String))),
         );
     }
-    let entry = Some("MaintenanceEntry");
-    let (body, answers): (Option<&str>, &[(&str, &str, Option<&str>)]) =
-        match (endpoint.template, endpoint.method) {
-            (endpoints::MAINTENANCE, "GET") => {
-                (None, &[("200", "The entries", Some("MaintenanceEntries")), FORBIDDEN, NO_NODE])
-            }
-            (endpoints::MAINTENANCE, "POST") => (
-                Some("NewMaintenanceEntry"),
-                &[("201", "The entry", entry), BAD, FORBIDDEN, NO_NODE, DUPLICATE],
-            ),
-            (endpoints::MAINTENANCE, "PUT") => {
-                (Some("MaintenanceReason"), &[("202", "Done", None), BAD, FORBIDDEN, NO_NODE, LOCKED])
-            }
-            (endpoints::MAINTENANCE, _) => (
-                None,
-                &[
-                    ("202", "Done, below 1.116", None),
-                    ("204", "Done, from 1.116 on", None),
-                    FORBIDDEN,
-                    NO_NODE,
-                    LOCKED,
-                ],
-            ),
-            (endpoints::MAINTENANCE_ENTRY, "GET") => {
-                (None, &[("200", "The entry", entry), FORBIDDEN, NO_NODE])
-            }
-            (endpoints::MAINTENANCE_ENTRY, _) => (None, &[("204", "Done", None), FORBIDDEN, NO_NODE, LOCKED]),
-            _ => (None, &[("default", "As the Bare Metal API documents it", None)]),
-        };
+    let (body, answers) = described(endpoint);
     if let Some(body) = body {
         let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(body))).build();
         operation = operation
             .request_body(Some(RequestBodyBuilder::new().content("application/json", content).build()));
     }
-    for (status, description, schema) in answers {
-        let mut response = ResponseBuilder::new().description(*description);
+    for Answer { status, meaning, schema } in answers {
+        let mut response = ResponseBuilder::new().description(*meaning);
         if let Some(schema) = schema {
             let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(*schema))).build();
             response = response.content("application/json", content);
@@ -220,16 +120,50 @@ fn operation(endpoint: &Endpoint) -> OperationBuilder {
     operation
 }
 
-const BAD: (&str, &str, Option<&str>) =
-    ("400", "A field that cannot be taken; the text names it", Some("Error"));
-const FORBIDDEN: (&str, &str, Option<&str>) =
-    ("403", "Policy, or an entry that the caller may not release; the text names every one", Some("Error"));
-const NO_NODE: (&str, &str, Option<&str>) =
-    ("404", "No such node or entry, or an older version", Some("Error"));
-const DUPLICATE: (&str, &str, Option<&str>) =
-    ("409", "The same type at the same scope from the same project is active already", Some("Error"));
-const LOCKED: (&str, &str, Option<&str>) =
-    ("409", "Another service holds the node's reservation", Some("Error"));
+/// An answer of an endpoint.
+struct Answer {
+    status: &'static str,
+    meaning: &'static str,
+    schema: Option<&'static str>,
+}
+
+const fn done(status: &'static str, meaning: &'static str) -> Answer {
+    Answer { status, meaning, schema: None }
+}
+
+const fn shows(status: &'static str, meaning: &'static str, schema: &'static str) -> Answer {
+    Answer { status, meaning, schema: Some(schema) }
+}
+
+const BAD: Answer = shows("400", "A field that cannot be taken; the text names it", "Error");
+const FORBIDDEN: Answer =
+    shows("403", "Policy, or entries that the caller may not release; the text names every one", "Error");
+const NO_NODE: Answer = shows("404", "No such node or entry, or an older version", "Error");
+const DUPLICATE: Answer =
+    shows("409", "The same type at the same scope from the same project is active already", "Error");
+const LOCKED: Answer = shows("409", "Another service holds the node's reservation", "Error");
+const ENTRY: &str = "MaintenanceEntry";
+
+/// Body and answers of the endpoints of maintenance; the others are documented elsewhere.
+fn described(endpoint: &Endpoint) -> (Option<&'static str>, &'static [Answer]) {
+    static LIST: [Answer; 3] = [shows("200", "The entries", "MaintenanceEntries"), FORBIDDEN, NO_NODE];
+    static ADD: [Answer; 5] = [shows("201", "The entry", ENTRY), BAD, FORBIDDEN, NO_NODE, DUPLICATE];
+    static SET: [Answer; 5] = [done("202", "Done"), BAD, FORBIDDEN, NO_NODE, LOCKED];
+    static CLEAR: [Answer; 5] =
+        [done("202", "Done, below 1.116"), done("204", "Done, from 1.116 on"), FORBIDDEN, NO_NODE, LOCKED];
+    static SHOW: [Answer; 3] = [shows("200", "The entry", ENTRY), FORBIDDEN, NO_NODE];
+    static RELEASE: [Answer; 4] = [done("204", "Done"), FORBIDDEN, NO_NODE, LOCKED];
+    static ELSEWHERE: [Answer; 1] = [done("default", "As the Bare Metal API documents it")];
+    match (endpoint.template, endpoint.method) {
+        (endpoints::MAINTENANCE, "GET") => (None, &LIST),
+        (endpoints::MAINTENANCE, "POST") => (Some("NewMaintenanceEntry"), &ADD),
+        (endpoints::MAINTENANCE, "PUT") => (Some("MaintenanceReason"), &SET),
+        (endpoints::MAINTENANCE, _) => (None, &CLEAR),
+        (endpoints::MAINTENANCE_ENTRY, "GET") => (None, &SHOW),
+        (endpoints::MAINTENANCE_ENTRY, _) => (None, &RELEASE),
+        _ => (None, &ELSEWHERE),
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,78 @@
+//! Which server certificates are believed.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::TlsRefusal;
+use crate::pin::PinnedLeafVerifier;
+
+/// A file of trusted certificates is not larger than this, in bytes.
+const FILE_LIMIT: u64 = 1 << 20;
+
+/// Which server certificates are believed. There are three ways and no fourth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trust {
+    /// A chain to one of the operating system's roots, for the name or address in the endpoint.
+    SystemRoots,
+    /// A chain to a certificate of this PEM file and to no other, for the name or address in the endpoint. The file
+    /// is read at each connect, so a renewed authority needs no restart; a missing or empty file is a refusal.
+    OnlyFile(PathBuf),
+    /// Exactly a leaf certificate with one of these SHA-256 digests of its DER form. Name and dates of the certificate
+    /// do not count: the pin is the identity. The peer must prove that it holds the certificate's key.
+    PinnedLeaf(Vec<[u8; 32]>),
+}
+
+/// Builds the TLS side of a connection. Reads files: runs on a blocking thread.
+pub(crate) fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsRefusal> {
+    let provider = Arc::new(default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .map_err(|why| TlsRefusal::Unusable(why.to_string()))?;
+    let mut config = match trust {
+        Trust::SystemRoots => builder.with_root_certificates(system_roots()?).with_no_client_auth(),
+        Trust::OnlyFile(path) => builder.with_root_certificates(file_roots(path)?).with_no_client_auth(),
+        Trust::PinnedLeaf(pins) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(PinnedLeafVerifier::new(pins.clone(), &provider)))
+            .with_no_client_auth(),
+    };
+    // Each connection proves the peer's identity anew, from its certificate.
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+fn system_roots() -> Result<RootCertStore, TlsRefusal> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() { Err(TlsRefusal::NoSystemRoots) } else { Ok(roots) }
+}
+
+fn file_roots(path: &Path) -> Result<RootCertStore, TlsRefusal> {
+    let unreadable = |why: String| TlsRefusal::TrustFile { path: path.to_owned(), why };
+    let pem = read_limited(path).map_err(|why| unreadable(why.to_string()))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|why| unreadable(format!("not valid PEM: {why}")))?;
+        roots
+            .add(certificate)
+            .map_err(|why| unreadable(format!("a certificate in it cannot be used: {why}")))?;
+    }
+    if roots.is_empty() { Err(unreadable("it holds no certificate".to_owned())) } else { Ok(roots) }
+}
+
+fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
+    let mut pem = Vec::new();
+    File::open(path)?.take(FILE_LIMIT + 1).read_to_end(&mut pem)?;
+    if pem.len() as u64 > FILE_LIMIT {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 MiB"));
+    }
+    Ok(pem)
+}
