@@ -214,4 +214,4 @@ if __name__ == '__main__':
     report([command_case(command, auth) for auth in ('noauth', 'http_basic') for command in ('baremetal', 'openstack')]
            + [sdk_case('noauth'), sdk_case('http_basic'), ('a wrong or missing password is refused', wrong_password)]
            + [scenario_case(*scenario) for scenario in scenarios.SCENARIOS]
-           + [('what the demo prints works as printed', demo)])
+           + [('what the demo prints works as printed', demo)], at_once=2)
