@@ -20,8 +20,8 @@ pub enum Method {
 }
 
 /// One request. The `Host` and `Content-Length` headers are made from the connection and the body; nothing else is
-/// added.
-#[derive(Debug, Clone)]
+/// added. Its debug form shows no body, which may hold a password.
+#[derive(Clone)]
 pub struct Request {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -62,6 +62,17 @@ impl Request {
     pub fn answer_at_most(mut self, bytes: usize) -> Self {
         self.body_limit = Some(bytes);
         self
+    }
+}
+
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("method", &self.method)
+            .field("path", &self.path)
+            .field("headers", &self.headers)
+            .field("body_length", &self.body.len())
+            .finish_non_exhaustive()
     }
 }
 
