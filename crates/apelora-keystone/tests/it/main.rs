@@ -6,6 +6,7 @@ mod contract_behaviour;
 mod contract_personas;
 mod memory;
 mod own_token;
+mod real;
 mod rules;
 mod secrets;
 mod support;
