@@ -12,7 +12,7 @@ use crate::{OwnTrouble, Refusal, Token, Trouble};
 /// The pause between two early renewals; while the token lives, a failed one is no trouble.
 const RENEWAL_PAUSE: Duration = Duration::from_secs(5);
 
-/// Our token, and the how manieth it is.
+/// Our token, with its number: each log-in gives the next.
 #[derive(Clone)]
 pub(crate) struct Held {
     pub(crate) token: Token,

@@ -149,7 +149,12 @@ impl Validator {
         loop {
             let course = self.0.memory().course(key, now);
             let (mut awaited, joined) = match course {
-                Course::Decided(outcome) => return outcome,
+                Course::Decided(outcome) => {
+                    if let Err(why @ Refusal::Unavailable { .. }) = &outcome {
+                        self.0.journal.undecided(why);
+                    }
+                    return outcome;
+                }
                 Course::Wait(awaited) => (awaited, true),
                 Course::Ask(sender, awaited) => {
                     let flight = Flight { inner: Arc::clone(&self.0), key, sender, start: Instant::now() };

@@ -76,7 +76,10 @@ async fn a_renewal_that_fails_is_no_trouble_before_the_old_one_dies() {
     for _ in 0..19 {
         // Unlike `advance`, this lets the renewal come to its end.
         sleep(Duration::from_secs(5)).await;
-        assert!(lab.ask("the-token").await.is_ok());
+        for _ in 0..3 {
+            assert!(lab.ask("the-token").await.is_ok());
+            sleep(Duration::from_millis(1)).await;
+        }
     }
     let renewals = lab.asked().1 - 1;
     assert!((3..=4).contains(&renewals), "{renewals} tries in the last 20 s");

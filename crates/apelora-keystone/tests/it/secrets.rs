@@ -1,7 +1,8 @@
 //! No token, no password and no word of an answer in a log line, an error or a debug form.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex};
+use std::sync::{LazyLock, Mutex, Once};
 use std::thread::ThreadId;
 use std::time::Duration;
 
@@ -18,22 +19,28 @@ use crate::support::{Lab, PASSWORD, body, config, token};
 
 const TOKEN: &str = "gAAAAABsubject-token-that-nobody-may-read";
 
-/// Writes down everything that is logged at any level by the thread that made it.
-///
-/// It listens for the whole process: what a listener of one thread hears depends on which thread was the first to come
-/// by a log statement.
-#[derive(Clone)]
-struct Listener(Arc<Mutex<String>>, ThreadId);
+/// What each thread has logged, at any level.
+static HEARD: LazyLock<Mutex<HashMap<ThreadId, String>>> = LazyLock::new(Mutex::default);
+
+/// Writes it down. One for the whole process: what a listener of one thread hears depends on which thread was the first
+/// to come by a log statement.
+#[derive(Clone, Copy)]
+struct Listener;
 
 impl Listener {
     fn start() -> Self {
-        let listener = Self(Arc::default(), std::thread::current().id());
-        tracing::subscriber::set_global_default(listener.clone()).unwrap();
-        listener
+        static STARTED: Once = Once::new();
+        STARTED.call_once(|| tracing::subscriber::set_global_default(Self).unwrap());
+        Self
     }
 
-    fn heard(&self) -> String {
-        self.0.lock().unwrap().clone()
+    fn write(text: impl FnOnce(&mut String)) {
+        text(HEARD.lock().unwrap().entry(std::thread::current().id()).or_default());
+    }
+
+    /// What this thread has logged.
+    fn heard(self) -> String {
+        HEARD.lock().unwrap().get(&std::thread::current().id()).cloned().unwrap_or_default()
     }
 }
 
@@ -42,20 +49,18 @@ impl Subscriber for Listener {
         true
     }
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        span.record(&mut Writer(&mut self.0.lock().unwrap()));
+        Self::write(|heard| span.record(&mut Writer(heard)));
         Id::from_u64(1)
     }
     fn record(&self, _: &Id, values: &Record<'_>) {
-        values.record(&mut Writer(&mut self.0.lock().unwrap()));
+        Self::write(|heard| values.record(&mut Writer(heard)));
     }
     fn record_follows_from(&self, _: &Id, _: &Id) {}
     fn event(&self, event: &Event<'_>) {
-        if std::thread::current().id() != self.1 {
-            return;
-        }
-        let heard = &mut *self.0.lock().unwrap();
-        write!(heard, "\n{} ", event.metadata().level()).unwrap();
-        event.record(&mut Writer(heard));
+        Self::write(|heard| {
+            write!(heard, "\n{} ", event.metadata().level()).unwrap();
+            event.record(&mut Writer(heard));
+        });
     }
     fn enter(&self, _: &Id) {}
     fn exit(&self, _: &Id) {}
@@ -137,6 +142,34 @@ async fn nothing_secret_is_logged_or_printed() {
             assert!(!text.contains(secret), "{secret} in {text}");
         }
     }
-    // The trouble is told when it begins and ends, not with each request.
-    assert!(heard.matches("ERROR").count() <= 12, "{heard}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_is_told_when_it_begins_and_now_and_then() {
+    let listener = Listener::start();
+    let lab = Lab::with(|l| l.cache = Duration::ZERO);
+    lab.keystone().know(TOKEN, body("nova"));
+    let broken = Some(Reply::Whole(Whole::empty(500)));
+    let told = |level: &str| listener.heard().matches(level).count();
+    lab.keystone().set_instead(Call::Validate, broken.clone());
+    for second in 0..60 {
+        assert!(lab.ask(TOKEN).await.is_err());
+        assert_eq!(told("WARN"), 1 + second / 30, "after {second} s");
+        advance(Duration::from_secs(1)).await;
+    }
+    assert_eq!(told("INFO"), 0);
+    lab.keystone().set_instead(Call::Validate, None);
+    for _ in 0..3 {
+        assert!(lab.ask(TOKEN).await.is_ok());
+        assert_eq!(told("INFO"), 1);
+    }
+    // One that comes and goes is not told each time either.
+    let before = told("WARN");
+    for _ in 0..10 {
+        lab.keystone().set_instead(Call::Validate, broken.clone());
+        assert!(lab.ask(TOKEN).await.is_err());
+        lab.keystone().set_instead(Call::Validate, None);
+        assert!(lab.ask(TOKEN).await.is_ok());
+    }
+    assert!(told("WARN") <= before + 1 && told("INFO") <= 2, "{}", listener.heard());
 }
