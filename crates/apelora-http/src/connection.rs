@@ -1,6 +1,7 @@
 //! One owned HTTP/1.1 connection.
 
 use std::future::{Future, poll_fn};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -198,7 +199,8 @@ impl Connection {
         timeout_at(by, ready).await.unwrap_or(false)
     }
 
-    /// Sends one request and reads its whole answer. Redirects are answers like any other.
+    /// Sends one request as soon as the connection is ready for it, and reads its whole answer. Redirects are answers
+    /// like any other.
     ///
     /// When this future is dropped, or fails after the request left, the connection cannot be used again.
     ///
@@ -208,8 +210,6 @@ impl Connection {
         if self.abandoned {
             return Err(HttpError::NotSent(Cause::Abandoned));
         }
-        let body_limit = request.body_limit.map_or(self.limits.body, |own| own.min(self.limits.body));
-        let request = self.on_the_wire(request)?;
         if !self.ready(by).await {
             return Err(if Instant::now() >= by {
                 HttpError::Deadline { during: Step::Ready, sent: false, status: None }
@@ -217,6 +217,20 @@ impl Connection {
                 HttpError::NotSent(Cause::Closed)
             });
         }
+        self.send_now(request, by).await
+    }
+
+    /// As [`send`](Self::send), but at once: the first poll writes. For callers who have waited for
+    /// [`ready`](Self::ready) themselves and must not be held up between a last check and the first byte.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); [`HttpError::NotSent`] when the connection is not ready.
+    pub async fn send_now(&mut self, request: Request, by: Instant) -> Result<Answer, HttpError> {
+        if self.abandoned {
+            return Err(HttpError::NotSent(Cause::Abandoned));
+        }
+        let body_limit = request.body_limit.map_or(self.limits.body, |own| own.min(self.limits.body));
+        let request = self.on_the_wire(request)?;
         self.meter.allow(self.limits.head.max(SMALLEST_HEAD).saturating_add(body_limit));
         self.abandoned = true;
         let answer = self.exchange(request, body_limit, by).await;
@@ -343,7 +357,12 @@ fn cause(why: &hyper::Error) -> Cause {
     let io = std::iter::successors(std::error::Error::source(why), |inner| inner.source())
         .find_map(|inner| inner.downcast_ref::<std::io::Error>());
     if let Some(io) = io {
-        Cause::Io(io.kind())
+        let of_tls = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()).is_some();
+        match io.kind() {
+            // What the HTTP parser says about a body's framing.
+            ErrorKind::InvalidData | ErrorKind::InvalidInput if !of_tls => Cause::Protocol(why.to_string()),
+            kind => Cause::Io(kind),
+        }
     } else if why.is_incomplete_message() || why.is_closed() || why.is_canceled() {
         Cause::Closed
     } else if why.is_user() {

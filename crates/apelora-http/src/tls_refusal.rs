@@ -77,29 +77,6 @@ pub enum TlsRefusal {
 }
 
 impl TlsRefusal {
-    /// A stable word for logs and audit.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Expired(_) => "tls_expired",
-            Self::NotYetValid(_) => "tls_not_yet_valid",
-            Self::WrongName { .. } => "tls_wrong_name",
-            Self::NoAlternativeName => "tls_no_alternative_name",
-            Self::AddressAsDnsName { .. } => "tls_address_as_dns_name",
-            Self::UnknownIssuer => "tls_unknown_issuer",
-            Self::AuthorityAsServer => "tls_authority_as_server",
-            Self::WrongPurpose => "tls_wrong_purpose",
-            Self::Weak(_) => "tls_weak",
-            Self::NotPinned => "tls_not_pinned",
-            Self::Changed => "tls_changed",
-            Self::TooOld(_) => "tls_too_old",
-            Self::NotTls => "tls_not_tls",
-            Self::TrustFile { .. } => "tls_trust_file",
-            Self::NoSystemRoots => "tls_no_system_roots",
-            Self::Unusable(_) => "tls_unusable",
-        }
-    }
-
     /// What the operator does about it.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
@@ -192,6 +169,7 @@ impl TlsRefusal {
             return Self::NoAlternativeName;
         }
         let names: Vec<String> = presented.iter().take(NAMES_SHOWN).map(|name| shown(name)).collect();
+        // An equal iPAddress would have matched, so an equal text is a dNSName.
         if matches!(expected, ServerName::IpAddress(_)) && names.contains(&wanted) {
             return Self::AddressAsDnsName { wanted };
         }
@@ -201,10 +179,8 @@ impl TlsRefusal {
 
 /// A certificate's name, which comes as `DnsName("bmc")` or `IpAddress(10.0.0.1)`, made safe to print.
 fn shown(name: &str) -> String {
-    let bare = match name.strip_prefix("DnsName(\"") {
-        Some(rest) => rest.trim_end_matches("\")"),
-        None => name,
-    };
+    let inside = |kind: &str, end: &str| name.strip_prefix(kind).and_then(|rest| rest.strip_suffix(end));
+    let bare = inside("DnsName(\"", "\")").or_else(|| inside("IpAddress(", ")")).unwrap_or(name);
     bare.chars().filter(char::is_ascii_graphic).take(64).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Why a reading is not there, and what the operator does about it.
 
-use apelora_http::{Cause, HttpError};
+use apelora_http::{Cause, HttpError, TlsRefusal};
 use uuid::Uuid;
 
 use crate::SystemPath;
@@ -120,6 +120,7 @@ impl RedfishError {
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
+            Self::Http(why) if http_reason(why) == "bmc_protocol" => false,
             Self::Http(HttpError::NotSent(_) | HttpError::MaybeSent { .. } | HttpError::Deadline { .. }) => {
                 true
             }
@@ -129,15 +130,28 @@ impl RedfishError {
     }
 }
 
-fn http_reason(why: &HttpError) -> &'static str {
+/// The word for an exchange that came to no answer. The certificate's exact defect is in the error's text.
+pub(crate) fn http_reason(why: &HttpError) -> &'static str {
     match why {
-        HttpError::Tls(refusal) => refusal.code(),
+        HttpError::Tls(refusal) => tls_reason(refusal),
         HttpError::Deadline { .. } => "deadline",
         HttpError::TooLarge { .. } => "body_too_large",
         HttpError::NotSent(Cause::Protocol(_)) | HttpError::MaybeSent { cause: Cause::Protocol(_), .. } => {
-            "bad_json"
+            "bmc_protocol"
         }
-        HttpError::NotSent(_) | HttpError::MaybeSent { .. } => "unreachable",
+        HttpError::NotSent(_) | HttpError::MaybeSent { .. } => "bmc_unreachable",
+    }
+}
+
+fn tls_reason(refusal: &TlsRefusal) -> &'static str {
+    match refusal {
+        TlsRefusal::Expired(_) => "tls_expired",
+        TlsRefusal::NotYetValid(_) => "tls_not_yet_valid",
+        TlsRefusal::WrongName { .. }
+        | TlsRefusal::NoAlternativeName
+        | TlsRefusal::AddressAsDnsName { .. } => "tls_name",
+        TlsRefusal::UnknownIssuer | TlsRefusal::AuthorityAsServer => "tls_issuer",
+        _ => "tls_failed",
     }
 }
 

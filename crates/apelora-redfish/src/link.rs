@@ -168,11 +168,11 @@ impl Link {
             .header(ODATA_VERSION, HeaderValue::from_static("4.0"))
     }
 
-    /// Sends on the connection that [`ready`](Self::ready) has prepared.
+    /// Sends on the connection that [`ready`](Self::ready) has prepared, with the first poll.
     pub(crate) async fn send(&mut self, request: Request, by: Instant) -> Result<Answer, HttpError> {
         self.past.requests += 1;
         match &mut self.connection {
-            Some(connection) => connection.send(request, by).await,
+            Some(connection) => connection.send_now(request, by).await,
             None => Err(HttpError::NotSent(Cause::Closed)),
         }
     }

@@ -97,34 +97,35 @@ pub enum PowerWord {
 }
 
 impl PowerWord {
+    const KNOWN: [Self; 5] = [Self::On, Self::Off, Self::PoweringOn, Self::PoweringOff, Self::Paused];
+
     fn of(word: Option<&str>) -> Self {
-        match word {
-            Some("On") => Self::On,
-            Some("Off") => Self::Off,
-            Some("PoweringOn") => Self::PoweringOn,
-            Some("PoweringOff") => Self::PoweringOff,
-            Some("Paused") => Self::Paused,
-            _ => Self::Unknown,
+        Self::KNOWN.into_iter().find(|known| word.is_some() && known.word() == word).unwrap_or(Self::Unknown)
+    }
+
+    /// The property's word; none for an unknown one, whatever it was.
+    #[must_use]
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Self::On => Some("On"),
+            Self::Off => Some("Off"),
+            Self::PoweringOn => Some("PoweringOn"),
+            Self::PoweringOff => Some("PoweringOff"),
+            Self::Paused => Some("Paused"),
+            Self::Unknown => None,
         }
     }
 
     /// Whether the system must be taken as running.
     #[must_use]
     pub fn is_running(self) -> bool {
-        matches!(self, Self::On | Self::PoweringOn | Self::PoweringOff | Self::Paused)
+        !matches!(self, Self::Off | Self::Unknown)
     }
 }
 
 impl std::fmt::Display for PowerWord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::On => "On",
-            Self::Off => "Off",
-            Self::PoweringOn => "PoweringOn",
-            Self::PoweringOff => "PoweringOff",
-            Self::Paused => "Paused",
-            Self::Unknown => "no known power state",
-        })
+        f.write_str(self.word().unwrap_or("no known power state"))
     }
 }
 
@@ -250,12 +251,115 @@ struct Message {
     id: Option<String>,
 }
 
-/// The first message id of an error answer, when it is one: texts of a BMC are not repeated, they could quote the
-/// request.
+/// The first message id of an error answer. Texts of a BMC are not repeated: they could quote the request.
 pub(crate) fn message_id(body: &[u8]) -> Option<String> {
     let body: ErrorBody = serde_json::from_slice(body).ok()?;
     let id = body.error.info.into_iter().find_map(|message| message.id)?;
-    let well_formed = (1..=80).contains(&id.len())
-        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_');
-    well_formed.then_some(id)
+    is_message_id(&id).then_some(id)
+}
+
+/// `Registry.Major.Minor[.Errata].Key` (DSP0266 section 9.5.11.2). An echoed credential does not have this form: base64
+/// has no dots.
+fn is_message_id(id: &str) -> bool {
+    let parts: Vec<&str> = id.split('.').collect();
+    let [registry, versions @ .., key] = parts.as_slice() else { return false };
+    let word = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let number = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    id.len() <= 80
+        && word(registry)
+        && word(key)
+        && (2..=3).contains(&versions.len())
+        && versions.iter().all(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reported(body: &str) -> Result<Reported, RedfishError> {
+        computer_system(body.as_bytes(), &SystemPath::parse("/redfish/v1/Systems/1").unwrap())
+    }
+
+    #[test]
+    fn members_that_matter_may_not_be_repeated() {
+        for twice in [
+            r#""UUID":"a","UUID":"b""#,
+            r#""PowerState":"Off","PowerState":"On""#,
+            r##""Actions":{"#ComputerSystem.Reset":{},"#ComputerSystem.Reset":{}}"##,
+            r##""Actions":{"#ComputerSystem.Reset":{"target":"a","target":"b"}}"##,
+            r#""Actions":{},"Actions":{}"#,
+            r#""@odata.id":"/redfish/v1/Systems/1""#,
+        ] {
+            let body = format!(r#"{{"@odata.id":"/redfish/v1/Systems/1",{twice}}}"#);
+            assert!(matches!(reported(&body), Err(RedfishError::BadJson { .. })), "{body}");
+        }
+    }
+
+    #[test]
+    fn members_that_matter_have_their_type() {
+        for wrong in [
+            r#""UUID":1"#,
+            r#""UUID":["a"]"#,
+            r#""PowerState":true"#,
+            r#""PowerState":{}"#,
+            r#""Actions":[]"#,
+            r##""Actions":{"#ComputerSystem.Reset":"x"}"##,
+            r##""Actions":{"#ComputerSystem.Reset":{"target":1}}"##,
+            r##""Actions":{"#ComputerSystem.Reset":{"ResetType@Redfish.AllowableValues":"ForceOff"}}"##,
+        ] {
+            let body = format!(r#"{{"@odata.id":"/redfish/v1/Systems/1",{wrong}}}"#);
+            assert!(matches!(reported(&body), Err(RedfishError::BadJson { .. })), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_unknown() {
+        let bare = reported(r#"{"@odata.id":"/redfish/v1/Systems/1/"}"#).unwrap();
+        assert_eq!((&bare.uuid, bare.power), (&ReportedUuid::Missing, PowerWord::Unknown));
+        assert_eq!(bare.reset_offered(), Err(NoReset::NotOffered));
+        for word in ["off", "OFF", "Off ", " Off", "Of", "", "Reset", "Poweroff"] {
+            let body = format!(r#"{{"@odata.id":"/redfish/v1/Systems/1","PowerState":"{word}"}}"#);
+            assert_eq!(reported(&body).unwrap().power, PowerWord::Unknown, "{word}");
+        }
+        for uuid in ["x", "5d1c0f6e3b7a4c029a410c4de99a1b27", "{5d1c0f6e-3b7a-4c02-9a41-0c4de99a1b27}"] {
+            let body = format!(r#"{{"@odata.id":"/redfish/v1/Systems/1","UUID":"{uuid}"}}"#);
+            assert_eq!(reported(&body).unwrap().uuid, ReportedUuid::Malformed, "{uuid}");
+        }
+    }
+
+    #[test]
+    fn nothing_but_one_whole_object_is_read() {
+        let good = r#"{"@odata.id":"/redfish/v1/Systems/1"}"#;
+        assert!(reported(good).is_ok());
+        for body in ["", "null", "[]", "{}{}", &format!("{good}x"), &good[..20], &format!("\u{feff}{good}")] {
+            assert!(matches!(reported(body), Err(RedfishError::BadJson { .. })), "{body}");
+        }
+        assert!(matches!(reported("{}"), Err(RedfishError::SystemPath { .. })));
+        // Nesting without end is skipped without recursion.
+        let deep = format!(r#"{{"@odata.id":"/redfish/v1/Systems/1","Oem":{}"#, "[".repeat(1 << 20));
+        assert!(matches!(reported(&deep), Err(RedfishError::BadJson { .. })));
+    }
+
+    #[test]
+    fn a_message_id_has_the_form_of_one() {
+        for good in
+            ["Base.1.4.Success", "Base.1.16.0.ResourceNotFound", "iLO.0.10.ExtendedInfo", "IDRAC.2.4.RAC0218"]
+        {
+            assert!(is_message_id(good), "{good}");
+        }
+        for bad in [
+            "",
+            "Success",
+            "Base.Success",
+            "Base.1.Success",
+            "Base.1.a.Success",
+            "Base.1.2.",
+            "Base.1.2.3.4.Success",
+            "Base.1.4.Suc cess",
+            "QmFzZTE0U3VjY2Vzcw",
+            &format!("Base.1.4.{}", "x".repeat(80)),
+        ] {
+            assert!(!is_message_id(bad), "{bad}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use apelora_http::HttpError;
 
+use crate::error::http_reason;
 use crate::{NoReset, PowerWord};
 
 /// The outcome of one [`force_off`](crate::Conversation::force_off).
@@ -47,15 +48,13 @@ impl NotSent {
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::NotFresh => "not_fresh",
             Self::NotRunning(PowerWord::Off) => "already_off",
             Self::NotRunning(_) => "power_state_unknown",
             Self::NoReset(NoReset::Foreign) => "target_foreign",
             Self::NoReset(NoReset::NotOffered | NoReset::NotAllowed) => "reset_not_offered",
-            Self::Withdrawn => "permit_over",
-            Self::Http(HttpError::Tls(refusal)) => refusal.code(),
-            Self::Http(HttpError::Deadline { .. }) => "deadline",
-            Self::Http(_) => "unreachable",
+            // A reading that is spent permits nothing either.
+            Self::Withdrawn | Self::NotFresh => "permit_expired",
+            Self::Http(why) => http_reason(why),
         }
     }
 }

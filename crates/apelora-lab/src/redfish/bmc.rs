@@ -185,7 +185,7 @@ impl Bmc {
         match fault {
             Some(Fault::Lying(power)) => body["PowerState"] = Value::from(power.word()),
             Some(Fault::Target(target)) => {
-                body["Actions"]["#ComputerSystem.Reset"]["target"] = Value::from(target)
+                body["Actions"]["#ComputerSystem.Reset"]["target"] = Value::from(target);
             }
             Some(Fault::Impostor(uuid)) => body["UUID"] = Value::from(uuid),
             _ => {}

@@ -40,6 +40,8 @@ pub enum Reply {
     Whole(Whole),
     /// Sends these bytes as they are, then the second ones again and again, until the client has enough.
     Endless(Vec<u8>, Vec<u8>),
+    /// Sends these bytes as they are and closes the connection.
+    Raw(Vec<u8>),
     /// Closes the connection without an answer.
     Drop,
     /// Waits before it does something.
@@ -170,6 +172,11 @@ pub(crate) async fn write_reply<S: AsyncWrite + Unpin>(
             Box::pin(write_reply(stream, reply, written)).await
         }
         Reply::Drop => Ok(false),
+        Reply::Raw(bytes) => {
+            stream.write_all(bytes).await?;
+            written(bytes.len());
+            Ok(false)
+        }
         Reply::Endless(first, again) => {
             stream.write_all(first).await?;
             written(first.len());

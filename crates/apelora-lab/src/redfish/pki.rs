@@ -10,6 +10,7 @@ use rcgen::{
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
 /// A certificate could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -162,6 +163,14 @@ impl Identity {
         Ok(Self { pem: certificate.pem(), certificate: certificate.der().clone(), key })
     }
 
+    /// The same certificate with a key that is not its own: what somebody has who has only seen it.
+    ///
+    /// # Errors
+    /// When the generator fails.
+    pub fn with_another_key(&self) -> Result<Self, PkiError> {
+        Ok(Self { certificate: self.certificate.clone(), pem: self.pem.clone(), key: KeyPair::generate()? })
+    }
+
     /// The certificate, in PEM form.
     #[must_use]
     pub fn pem(&self) -> &str {
@@ -184,10 +193,14 @@ impl Identity {
             TlsVersion::V13 => &rustls::version::TLS13,
         };
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.serialize_der()));
-        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        let provider = Arc::new(default_provider());
+        // Put together by hand: the usual way checks that certificate and key belong together.
+        let key =
+            CertifiedKey::new(vec![self.certificate.clone()], provider.key_provider.load_private_key(key)?);
+        let config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[version])?
             .with_no_client_auth()
-            .with_single_cert(vec![self.certificate.clone()], key)?;
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
         Ok(Arc::new(config))
     }
 }

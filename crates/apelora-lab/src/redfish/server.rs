@@ -105,11 +105,17 @@ impl<S: Service> Server<S> {
         stream.shutdown().await
     }
 
-    /// Listens on `address` until the returned value is dropped.
+    /// Listens on `address`, which must be a loopback address, until the returned value is dropped.
     ///
     /// # Errors
-    /// When the address cannot be listened on.
+    /// When it is another one, or cannot be listened on.
     pub async fn listen(self: &Arc<Self>, address: SocketAddr) -> io::Result<Listening> {
+        if !address.ip().is_loopback() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a simulated BMC listens on loopback only",
+            ));
+        }
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let server = Arc::clone(self);

@@ -1,36 +1,31 @@
-//! Every recorded case: outcome, reason and number of resets.
+//! Every recorded case, run by the product's own protocol machine over the client: outcome, reason, number of resets.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::path::Path;
 
+use apelora_fencing::write::Outcome;
+use apelora_fencing::{Limits, ReasonCode};
 use apelora_lab::redfish::TlsVersion;
-use apelora_redfish::SystemChoice;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::caller::{Ended, Pace, switch_off};
+use crate::machine::{Ended, fence};
 use crate::script::Script;
-use crate::support::{Wire, data, json, path, server, target};
+use crate::support::{ADDRESS, PASSWORD, USER, Wire, authority, ca_file, data, json as read_json, server};
 
-/// Cases that end before a BMC is asked: the map is judged by the fencing core.
-const JUDGED_ELSEWHERE: [&str; 1] = ["uuid all zero, mapping too"];
+/// The fencing core's words for reasons of the file.
+const WORDS: [(&str, &str); 1] = [("unreachable_after_reset", "readback_timeout")];
 
 /// Reasons that may stand for each other when a property has a wrong JSON type (the file's own grading rule).
 const WRONG_TYPE: [&str; 3] = ["uuid_invalid", "power_state_unknown", "bad_json"];
 
 #[tokio::test(start_paused = true)]
 async fn contract_redfish_cases() {
-    let file = json(&data("cases.json"));
-    let millis = |name: &str| Duration::from_millis(file["mapping_defaults"][name].as_u64().unwrap());
-    let pace = Pace { deadline: millis("deadline_s") * 1000, confirm_gap: millis("confirm_gap_ms") };
+    let file = read_json(&data("cases.json"));
+    let ca = ca_file(authority().pem());
     let (mut ran, mut wrong) = (0, Vec::new());
     for case in file["cases"].as_array().unwrap() {
-        let name = case["name"].as_str().unwrap();
-        if JUDGED_ELSEWHERE.contains(&name) {
-            continue;
-        }
         for version in [TlsVersion::V12, TlsVersion::V13] {
-            if let Err(why) = run(case, version, &pace).await {
-                wrong.push(format!("{name} ({version:?}): {why}"));
+            if let Err(why) = run(case, version, &ca).await {
+                wrong.push(format!("{} ({version:?}): {why}", case["name"]));
             }
         }
         ran += 1;
@@ -40,18 +35,17 @@ async fn contract_redfish_cases() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-async fn run(case: &Value, version: TlsVersion, pace: &Pace) -> Result<(), String> {
-    let uuid = case["mapping"]["uuid"].as_str().unwrap();
-    let system = match case["mapping"]["system"].as_str() {
-        Some(text) => path(text),
-        None => SystemChoice::Carrying(uuid.parse().unwrap()),
-    };
+async fn run(case: &Value, version: TlsVersion, ca: &Path) -> Result<(), String> {
+    let mut entry = json!({"provider": "redfish", "address": ADDRESS.to_string(), "user": USER,
+        "secret": "APELORA_BMC_SECRET_S1", "ca_file": ca, "uuid": case["mapping"]["uuid"]});
+    if case["mapping"]["system"].is_string() {
+        entry["system"] = case["mapping"]["system"].clone();
+    }
     let server = server(Script::of(case), version);
-    let ended = switch_off(Arc::new(Wire(Arc::clone(&server))), &target(system), uuid, pace).await;
-
-    let script = server.service();
-    check(&ended, &case["expect"], script)?;
-    for request in script.seen() {
+    let wire = Wire::to(&server);
+    let ended = fence(&entry, wire, PASSWORD, Limits::PRODUCTION).await;
+    judge(&ended, case, server.service())?;
+    for request in server.service().seen() {
         let sent = |name: &str| request.header(name).unwrap_or("-").to_owned();
         let common = [
             sent("host"),
@@ -73,18 +67,45 @@ async fn run(case: &Value, version: TlsVersion, pace: &Pace) -> Result<(), Strin
     Ok(())
 }
 
-fn check(ended: &Ended, expect: &Value, script: &Script) -> Result<(), String> {
-    let same_type =
-        |reason: &str| WRONG_TYPE.contains(&reason) && WRONG_TYPE.contains(&ended.reason.as_str());
-    let reason = expect["reason"].as_str().unwrap();
-    let posts = script.posts() as u64;
-    let right = expect["outcome"] == ended.outcome
-        && (reason == ended.reason || same_type(reason))
-        && expect["reset_posts"] == posts
+fn judge(ended: &Ended, case: &Value, script: &Script) -> Result<(), String> {
+    let expect = &case["expect"];
+    let (outcome, reason) = (expect["outcome"].as_str().unwrap(), expect["reason"].as_str().unwrap());
+    let posts = usize::try_from(expect["reset_posts"].as_u64().unwrap()).unwrap();
+    let reason = WORDS.iter().find(|(word, _)| *word == reason).map_or(reason, |(_, ours)| *ours);
+    let (seen_outcome, seen_reason, proven) = match ended {
+        Ended::Record(last) => {
+            let outcome = match last.outcome {
+                Outcome::Success => "off",
+                Outcome::Failed => "failed",
+                Outcome::Refused => "refused",
+            };
+            if last.sent != (script.posts() > 0) {
+                return Err(format!(
+                    "the record says sent: {}, the BMC saw {} resets",
+                    last.sent,
+                    script.posts()
+                ));
+            }
+            (outcome, last.reason, last.proof.is_some())
+        }
+        Ended::NoRecord(reasons) if reasons.contains(&ReasonCode::MappingInvalid) => {
+            ("refused", ReasonCode::MappingInvalid, false)
+        }
+        Ended::NoRecord(reasons) => return Err(format!("no record, {reasons:?}")),
+    };
+    let seen_reason = seen_reason.as_str();
+    let same_type = WRONG_TYPE.contains(&reason) && WRONG_TYPE.contains(&seen_reason);
+    let right = seen_outcome == outcome
+        && (seen_reason == reason || same_type)
+        && script.posts() == posts
+        && proven == (outcome == "off")
         && script.unforeseen().is_empty();
     if right {
-        Ok(())
-    } else {
-        Err(format!("{ended:?}, {posts} resets, unforeseen {:?}; expected {expect}", script.unforeseen()))
+        return Ok(());
     }
+    Err(format!(
+        "{seen_outcome}/{seen_reason} with {} resets, unforeseen {:?}; expected {outcome}/{reason} with {posts}",
+        script.posts(),
+        script.unforeseen()
+    ))
 }

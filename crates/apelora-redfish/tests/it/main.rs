@@ -2,8 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
-mod caller;
 mod contract_cases;
 mod contract_vendors;
+mod conversation;
+mod emulator;
+mod faults;
+mod hostile;
+mod independent;
+mod machine;
 mod script;
+mod secrets;
 mod support;
+mod tls;

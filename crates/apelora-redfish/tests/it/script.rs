@@ -51,7 +51,7 @@ impl Service for Script {
         state.seen.push(request.clone());
         let what = format!("{} {}", request.method, request.path);
         state.skip_known_redirect(&what, &request.path);
-        let reply = if state.steps.first().is_some_and(|step| step["on"] == what.as_str()) {
+        if state.steps.first().is_some_and(|step| step["on"] == what.as_str()) {
             let step = state.steps[0].clone();
             if step["repeat"] != true {
                 state.steps.remove(0);
@@ -67,8 +67,7 @@ impl Service for Script {
         } else {
             state.unforeseen.push(what);
             Reply::Whole(Whole::empty(500))
-        };
-        reply
+        }
     }
 
     fn accepts(&self) -> bool {

@@ -1,18 +1,20 @@
 //! What the tests share: recorded data, certificates, and a wire that never touches a network.
 
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Poll};
 use std::time::Duration;
+use std::{fs, io};
 
 use apelora_lab::redfish::{Authority, CertificatePlan, Server, Service, TlsVersion};
 use apelora_redfish::{
     Conversation, Dial, Dialed, Dialing, Endpoint, RedfishError, SystemChoice, SystemPath, Target,
 };
 use serde_json::Value;
-use tokio::io::duplex;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::time::Instant;
 
 /// The address in every certificate. It is never dialled: documentation only (RFC 5737).
@@ -57,22 +59,83 @@ pub(crate) fn server<S: Service>(service: S, version: TlsVersion) -> Arc<Server<
 
 /// Dials a server in this process. What a client and a server share is one in-memory pipe, so a paused clock moves only
 /// when both of them wait.
-pub(crate) struct Wire<S>(pub(crate) Arc<Server<S>>);
+pub(crate) struct Wire<S> {
+    server: Arc<Server<S>>,
+    /// Everything that clients have written, as an eavesdropper sees it.
+    tap: Arc<Mutex<Vec<u8>>>,
+    dials: AtomicU32,
+}
+
+impl<S: Service> Wire<S> {
+    pub(crate) fn to(server: &Arc<Server<S>>) -> Arc<Self> {
+        Arc::new(Self { server: Arc::clone(server), tap: Arc::default(), dials: AtomicU32::new(0) })
+    }
+
+    pub(crate) fn dials(&self) -> u32 {
+        self.dials.load(Ordering::Relaxed)
+    }
+
+    /// The lengths of the application data records (RFC 8446 section 5.1: type 23) that clients have written.
+    pub(crate) fn application_data(&self) -> Vec<usize> {
+        let tap = self.tap.lock().unwrap();
+        let (mut rest, mut lengths) = (tap.as_slice(), Vec::new());
+        while let [kind, _, _, high, low, after @ ..] = rest {
+            let length = usize::from(u16::from_be_bytes([*high, *low]));
+            if *kind == 23 {
+                lengths.push(length);
+            }
+            rest = &after[length..];
+        }
+        lengths
+    }
+}
 
 impl<S: Service> Dial for Wire<S> {
-    fn dial<'a>(&'a self, _to: &'a Endpoint, _by: Instant) -> Dialing<'a> {
+    fn dial<'a>(&'a self, to: &'a Endpoint, _by: Instant) -> Dialing<'a> {
         Box::pin(async move {
-            if !self.0.service().accepts() {
-                return Err(apelora_http::Cause::Connect {
-                    to: ADDRESS.to_string(),
-                    why: std::io::ErrorKind::ConnectionRefused.into(),
-                });
+            self.dials.fetch_add(1, Ordering::Relaxed);
+            if !self.server.service().accepts() {
+                let why = io::ErrorKind::ConnectionRefused.into();
+                return Err(apelora_http::Cause::Connect { to: to.to_string(), why });
             }
             let (ours, theirs) = duplex(16 * 1024);
-            let server = Arc::clone(&self.0);
+            let server = Arc::clone(&self.server);
             tokio::spawn(async move { drop(server.serve(theirs).await) });
-            Ok(Dialed { io: Box::new(ours), peer: None })
+            Ok(Dialed { io: Box::new(Tapped { io: ours, tap: Arc::clone(&self.tap) }), peer: None })
         })
+    }
+}
+
+struct Tapped {
+    io: DuplexStream,
+    tap: Arc<Mutex<Vec<u8>>>,
+}
+
+impl AsyncRead for Tapped {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Tapped {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        if let Poll::Ready(Ok(count)) = written {
+            self.tap.lock().unwrap().extend_from_slice(&buf[..count]);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
 
@@ -103,5 +166,5 @@ pub(crate) async fn open<S: Service>(
     server: &Arc<Server<S>>,
     target: &Target,
 ) -> Result<Conversation, RedfishError> {
-    Conversation::open_through(Arc::new(Wire(Arc::clone(server))), target, &PASSWORD.into(), soon()).await
+    Conversation::open_through(Wire::to(server), target, &PASSWORD.into(), soon()).await
 }

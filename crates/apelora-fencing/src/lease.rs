@@ -1,0 +1,460 @@
+//! What readings of storage leases allow (contracts/fencing/sanlock.md).
+//!
+//! `DEAD` is the observer's opinion, from the observer's clock; it is believed only from an observer that is fresh, and
+//! it proves something only for a member whose watchdog is attested.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::name::MemberName;
+use crate::time::BootTime;
+
+/// The word a lease daemon uses for a host. A host that released its lease has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HostState {
+    /// Its timestamp changed lately.
+    Live,
+    /// It has not been seen changing for eight I/O timeouts.
+    Fail,
+    /// Neither for its watchdog's time on top.
+    Dead,
+    /// The observer has not looked for long enough.
+    Unknown,
+    /// Released, or never used.
+    Free,
+}
+
+/// One host of a lockspace, as the observer's daemon sees it. Times are seconds of the observer's monotonic clock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HostRow {
+    /// The host id.
+    pub host_id: u64,
+    /// The state, absent for a host without lease.
+    pub state: Option<HostState>,
+    /// The host id that the lease itself names.
+    pub owner_id: u64,
+    /// Starts of the lockspace by that host id.
+    pub generation: u64,
+    /// Seconds of the *host's* own clock: only compared for being equal.
+    pub timestamp: u64,
+    /// When the observer last read this lease.
+    pub last_check: u64,
+    /// When the observer last read a changed timestamp.
+    pub last_live: u64,
+    /// The I/O timeout that the host uses.
+    pub io_timeout: u64,
+    /// The host's name in the lease.
+    pub owner_name: String,
+}
+
+/// How well the observer itself is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Observer {
+    /// The observer's own host id in this lockspace.
+    pub host_id: u64,
+    /// Its monotonic seconds now.
+    pub monotime: u64,
+    /// Its own I/O timeout.
+    pub io_timeout: u64,
+    /// Whether the lockspace is joined and stays so (`list=spaces`).
+    pub joined: bool,
+    /// `space_dead`: its lease is lost.
+    pub space_dead: bool,
+    /// `killing_pids`: it is killing the users of its lease.
+    pub killing_pids: bool,
+    /// `renew_fail`.
+    pub renew_fail: bool,
+    /// `corrupt_result`, 0 when none.
+    pub corrupt_result: i64,
+    /// `renewal_last_result`: 1 is success.
+    pub renewal_last_result: i64,
+    /// When its own renewal last succeeded.
+    pub renewal_last_success: u64,
+}
+
+/// One complete reading of one lockspace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LeaseReading {
+    /// The lockspace's name.
+    pub lockspace: String,
+    /// When the reading was begun, on the worker's own clock.
+    pub read_at: BootTime,
+    /// Which daemon answered; another one (or a restarted one) starts everything again.
+    pub daemon: String,
+    /// How the observer is.
+    pub observer: Observer,
+    /// The hosts.
+    pub hosts: Vec<HostRow>,
+}
+
+/// A reason for not believing a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Doubt {
+    /// The lockspace is joining or leaving.
+    NotJoined,
+    /// The observer lost its lease.
+    SpaceDead,
+    /// The observer kills its lease's users.
+    KillingPids,
+    /// The observer's renewals fail.
+    RenewFail,
+    /// The observer read a corrupt lease.
+    Corrupt,
+    /// The observer's last renewal was no success.
+    RenewalResult,
+    /// The observer's last successful renewal is old.
+    OwnRenewalOld,
+    /// The row was not read lately.
+    RowCheckOld,
+    /// The observer sees no other host alive: it is the one that is gone.
+    NoOtherLive,
+}
+
+impl Doubt {
+    /// The word, after the daemon's own where there is one.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotJoined => "not_joined",
+            Self::SpaceDead => "space_dead",
+            Self::KillingPids => "killing_pids",
+            Self::RenewFail => "renew_fail",
+            Self::Corrupt => "corrupt_result",
+            Self::RenewalResult => "renewal_last_result",
+            Self::OwnRenewalOld => "own_renewal_old",
+            Self::RowCheckOld => "row_check_old",
+            Self::NoOtherLive => "no_other_live",
+        }
+    }
+}
+
+/// How many I/O timeouts an observer's last look may be old.
+const FRESH_TIMEOUTS: u64 = 3;
+/// How many I/O timeouts without a change begin the end of a lease.
+const FAIL_TIMEOUTS: u64 = 8;
+/// The seconds that a host's watchdog needs to reset it (`watchdog_fire_timeout`).
+const WATCHDOG_SECONDS: u64 = 60;
+/// How many I/O timeouts lie between two renewals.
+const RENEWAL_TIMEOUTS: u64 = 2;
+
+impl LeaseReading {
+    /// The row of `host_id`, unless there are two.
+    pub fn host(&self, host_id: u64) -> Option<&HostRow> {
+        let mut rows = self.hosts.iter().filter(|h| h.host_id == host_id);
+        let row = rows.next()?;
+        rows.next().is_none().then_some(row)
+    }
+
+    /// Everything that speaks against believing what this reading says about `host_id`.
+    pub fn doubts(&self, host_id: u64) -> Vec<Doubt> {
+        let o = &self.observer;
+        let patience = FRESH_TIMEOUTS * o.io_timeout;
+        let is_old = |at: u64| o.monotime.checked_sub(at).is_none_or(|age| age > patience);
+        let live =
+            |h: &&HostRow| h.state == Some(HostState::Live) && h.host_id != o.host_id && h.host_id != host_id;
+        let joined_hosts =
+            self.hosts.iter().filter(|h| h.state.is_some_and(|s| s != HostState::Free)).count();
+        let checks = [
+            (!o.joined, Doubt::NotJoined),
+            (o.space_dead, Doubt::SpaceDead),
+            (o.killing_pids, Doubt::KillingPids),
+            (o.renew_fail, Doubt::RenewFail),
+            (o.corrupt_result != 0, Doubt::Corrupt),
+            (o.renewal_last_result != 1, Doubt::RenewalResult),
+            (is_old(o.renewal_last_success), Doubt::OwnRenewalOld),
+            (self.host(host_id).is_some_and(|h| is_old(h.last_check)), Doubt::RowCheckOld),
+            (joined_hosts > 2 && !self.hosts.iter().any(|h| live(&h)), Doubt::NoOtherLive),
+        ];
+        checks.into_iter().filter(|(applies, _)| *applies).map(|(_, doubt)| doubt).collect()
+    }
+}
+
+impl HostRow {
+    /// Whether the observer's latest *actual look* still saw no change for the whole time after which the host's watchdog
+    /// has fired. The daemon's own `DEAD` also counts seconds in which nobody looked.
+    pub const fn unchanged_over_dead_time(&self) -> bool {
+        self.last_check.saturating_sub(self.last_live) > FAIL_TIMEOUTS * self.io_timeout + WATCHDOG_SECONDS
+    }
+
+    /// Whether the row, if believed, is one of the two that a proof needs.
+    pub fn says_dead(&self) -> bool {
+        self.state == Some(HostState::Dead)
+            && self.owner_id == self.host_id
+            && self.timestamp != 0
+            && self.unchanged_over_dead_time()
+    }
+}
+
+/// What is configured about a member's storage leases (`APELORA_SANLOCK_HOSTS`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LeaseHost {
+    /// The member's host id in each lockspace.
+    pub host_ids: BTreeMap<String, u64>,
+    /// Whether an operator attests a working watchdog on the member. Without it no lease proves anything.
+    pub watchdog: bool,
+}
+
+/// The configuration: every lockspace that holds volumes, and the members in them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LeaseConfig {
+    /// The lockspaces; a member must be dead in every one.
+    pub lockspaces: Vec<String>,
+    /// The members.
+    pub members: BTreeMap<MemberName, LeaseHost>,
+}
+
+/// The lease of one lockspace as it was while its member was Online; stored with the member.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseSeen {
+    /// The lockspace.
+    pub lockspace: String,
+    /// The host id.
+    pub host_id: u64,
+    /// The generation.
+    pub generation: u64,
+    /// The owner's name.
+    pub owner_name: String,
+}
+
+/// What was seen in one lockspace, as evidence.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LeaseEvidence {
+    /// The lease.
+    pub lease: LeaseSeen,
+    /// Its unchanged timestamp.
+    pub timestamp: u64,
+    /// For how many seconds the observer saw no change.
+    pub unchanged_s: u64,
+}
+
+/// Dead in every lockspace, twice, for the lease that was seen alive, with an attested watchdog. Made by
+/// [`LeaseWatch::dead`] alone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LeaseDeadProof {
+    evidence: Vec<LeaseEvidence>,
+}
+
+impl LeaseDeadProof {
+    /// What was seen, one item for each lockspace.
+    pub fn evidence(&self) -> &[LeaseEvidence] {
+        &self.evidence
+    }
+}
+
+/// The first believed dead row of a host, and since when it stands unchanged.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct DeadSince {
+    row: HostRow,
+    read_at: BootTime,
+    daemon: String,
+}
+
+/// Collects lease readings of one leader over its passes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LeaseWatch {
+    latest: BTreeMap<String, LeaseReading>,
+    dead: BTreeMap<(String, u64), DeadSince>,
+}
+
+impl LeaseWatch {
+    /// Forgets everything: after a gap, a jump of the own clock, a change of leader.
+    pub fn reset(&mut self) {
+        self.latest.clear();
+        self.dead.clear();
+    }
+
+    /// Takes the readings of one pass: every configured lockspace that could be read.
+    pub fn see(&mut self, readings: Vec<LeaseReading>) {
+        self.latest = readings.into_iter().map(|r| (r.lockspace.clone(), r)).collect();
+        let mut dead = BTreeMap::new();
+        for (lockspace, reading) in &self.latest {
+            for row in &reading.hosts {
+                if reading.host(row.host_id).is_none()
+                    || !row.says_dead()
+                    || !reading.doubts(row.host_id).is_empty()
+                {
+                    continue;
+                }
+                let key = (lockspace.clone(), row.host_id);
+                let first = self.dead.get(&key).filter(|d| {
+                    let same = (&d.row.owner_name, d.row.generation, d.row.timestamp)
+                        == (&row.owner_name, row.generation, row.timestamp);
+                    same && d.daemon == reading.daemon
+                });
+                let since = first.cloned().unwrap_or_else(|| DeadSince {
+                    row: row.clone(),
+                    read_at: reading.read_at,
+                    daemon: reading.daemon.clone(),
+                });
+                dead.insert(key, since);
+            }
+        }
+        self.dead = dead;
+    }
+
+    /// The leases of `member` that are alive in the latest reading: what to store with a member that is Online.
+    pub fn alive(&self, config: &LeaseConfig, member: &MemberName) -> Vec<LeaseSeen> {
+        let Some(host) = config.members.get(member) else { return Vec::new() };
+        let seen = host.host_ids.iter().filter_map(|(lockspace, id)| {
+            let reading = self.latest.get(lockspace)?;
+            let row = reading.host(*id)?;
+            let alive =
+                row.state == Some(HostState::Live) && row.owner_id == *id && reading.doubts(*id).is_empty();
+            alive.then(|| LeaseSeen {
+                lockspace: lockspace.clone(),
+                host_id: *id,
+                generation: row.generation,
+                owner_name: row.owner_name.clone(),
+            })
+        });
+        seen.collect()
+    }
+
+    /// The proof that `member` is dead in every configured lockspace. `seen` are the leases stored while it was Online.
+    pub fn dead(
+        &self,
+        config: &LeaseConfig,
+        member: &MemberName,
+        seen: &[LeaseSeen],
+    ) -> Option<LeaseDeadProof> {
+        let host = config.members.get(member).filter(|h| h.watchdog)?;
+        if config.lockspaces.is_empty() {
+            return None;
+        }
+        let evidence = config.lockspaces.iter().map(|lockspace| {
+            let id = *host.host_ids.get(lockspace)?;
+            let now = self.latest.get(lockspace)?;
+            let row = now.host(id)?;
+            let first = self.dead.get(&(lockspace.clone(), id))?;
+            let renewal = Duration::from_secs(RENEWAL_TIMEOUTS * row.io_timeout);
+            let lease = seen.iter().find(|s| s.lockspace == *lockspace && s.host_id == id)?;
+            let same = lease.generation == row.generation && lease.owner_name == row.owner_name;
+            (same && now.read_at.since(first.read_at) >= renewal && row.last_check > first.row.last_check)
+                .then(|| LeaseEvidence {
+                    lease: lease.clone(),
+                    timestamp: row.timestamp,
+                    unchanged_s: row.last_check.saturating_sub(row.last_live),
+                })
+        });
+        evidence.collect::<Option<Vec<_>>>().map(|evidence| LeaseDeadProof { evidence })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(id: u64, state: HostState, last_live: u64) -> HostRow {
+        HostRow {
+            host_id: id,
+            state: Some(state),
+            owner_id: id,
+            generation: 3,
+            timestamp: 500,
+            last_check: 1_000,
+            last_live,
+            io_timeout: 10,
+            owner_name: format!("host-{id}"),
+        }
+    }
+
+    fn reading(at: u64, dead: HostRow) -> LeaseReading {
+        let shift = at;
+        let mut hosts = vec![row(1, HostState::Live, 1_000), dead, row(3, HostState::Live, 1_000)];
+        for host in &mut hosts {
+            host.last_check += shift;
+        }
+        LeaseReading {
+            lockspace: "vg".into(),
+            read_at: BootTime::new(Duration::from_secs(at)),
+            daemon: "d1".into(),
+            observer: Observer {
+                host_id: 1,
+                monotime: 1_000 + shift,
+                io_timeout: 10,
+                joined: true,
+                space_dead: false,
+                killing_pids: false,
+                renew_fail: false,
+                corrupt_result: 0,
+                renewal_last_result: 1,
+                renewal_last_success: 1_000 + shift,
+            },
+            hosts,
+        }
+    }
+
+    fn config(watchdog: bool) -> LeaseConfig {
+        let host = LeaseHost { host_ids: BTreeMap::from([("vg".into(), 2)]), watchdog };
+        LeaseConfig { lockspaces: vec!["vg".into()], members: BTreeMap::from([("b".into(), host)]) }
+    }
+
+    fn seen() -> Vec<LeaseSeen> {
+        vec![LeaseSeen { lockspace: "vg".into(), host_id: 2, generation: 3, owner_name: "host-2".into() }]
+    }
+
+    fn judge(readings: Vec<LeaseReading>, config: &LeaseConfig, seen: &[LeaseSeen]) -> bool {
+        let mut watch = LeaseWatch::default();
+        readings.into_iter().for_each(|r| watch.see(vec![r]));
+        watch.dead(config, &"b".into(), seen).is_some()
+    }
+
+    #[test]
+    fn two_fresh_readings_a_renewal_apart_with_a_watchdog() {
+        let dead = || row(2, HostState::Dead, 859);
+        assert!(judge(vec![reading(0, dead()), reading(20, dead())], &config(true), &seen()));
+        assert!(!judge(vec![reading(0, dead()), reading(19, dead())], &config(true), &seen()), "too close");
+        assert!(!judge(vec![reading(20, dead())], &config(true), &seen()), "one reading");
+        assert!(
+            !judge(vec![reading(0, dead()), reading(20, dead())], &config(false), &seen()),
+            "no watchdog"
+        );
+        assert!(
+            !judge(vec![reading(0, dead()), reading(20, dead())], &config(true), &[]),
+            "never seen alive"
+        );
+    }
+
+    #[test]
+    fn anything_that_changed_is_no_proof() {
+        let dead = || row(2, HostState::Dead, 859);
+        let changed: [fn(&mut HostRow); 6] = [
+            |r| r.generation += 1,
+            |r| r.timestamp += 20,
+            |r| r.owner_name.push('x'),
+            |r| r.owner_id = 4,
+            |r| r.state = Some(HostState::Fail),
+            |r| r.last_live = 900,
+        ];
+        for (i, change) in changed.iter().enumerate() {
+            let mut second = dead();
+            change(&mut second);
+            assert!(
+                !judge(vec![reading(0, dead()), reading(20, second)], &config(true), &seen()),
+                "change {i}"
+            );
+        }
+        let mut other_daemon = reading(20, dead());
+        other_daemon.daemon = "d2".into();
+        assert!(!judge(vec![reading(0, dead()), other_daemon], &config(true), &seen()));
+        let live = reading(10, row(2, HostState::Live, 1_000));
+        assert!(
+            !judge(vec![reading(0, dead()), live, reading(20, dead())], &config(true), &seen()),
+            "alive between"
+        );
+    }
+
+    #[test]
+    fn the_boundary_of_the_dead_time_is_strict() {
+        // 8 × 10 + 60 = 140
+        assert!(!row(2, HostState::Dead, 860).says_dead());
+        assert!(row(2, HostState::Dead, 859).says_dead());
+    }
+
+    #[test]
+    fn every_lockspace_must_agree() {
+        let mut config = config(true);
+        config.lockspaces.push("vg2".into());
+        let dead = || row(2, HostState::Dead, 859);
+        assert!(!judge(vec![reading(0, dead()), reading(20, dead())], &config, &seen()));
+    }
+}

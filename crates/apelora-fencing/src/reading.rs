@@ -1,0 +1,127 @@
+//! The readings that need no record: who is watched, read once more or drilled, and what comes of it.
+
+use crate::decide::{Action, Decision};
+use crate::episode::Step;
+use crate::event::{Effect, Pass, Target};
+use crate::map::{MapState, Provider};
+use crate::name::MemberName;
+use crate::proof::PowerWord;
+use crate::record::{MemberRow, Persisted, ProofKind};
+use crate::supervisor::Supervisor;
+use crate::time::BootTime;
+use crate::watch::{Drill, Heard, Purpose, Watch};
+use crate::write::{NewProof, ProofGround, Withdrawal};
+
+impl Supervisor {
+    /// Starts, keeps and ends watches, and reads proofs once more that another leader left.
+    pub(crate) fn watches(
+        &mut self,
+        now: BootTime,
+        pass: &Pass,
+        stored: &Persisted,
+        decision: &Decision,
+        effects: &mut Vec<Effect>,
+    ) {
+        for verdict in &decision.verdicts {
+            let member = &verdict.member;
+            let entry = pass.map.entry(member).filter(|_| verdict.action == Action::Watch);
+            let track = self.tracks.get_mut(member);
+            match (&mut track.watch, entry) {
+                (Some(watch), Some(entry)) if watch.entry == *entry => {}
+                (slot, Some(entry)) => *slot = Some(Watch::new(entry.clone(), now)),
+                (slot, None) => *slot = None,
+            }
+        }
+        let Some(sha) = pass.map.sha().filter(|_| now >= self.acts_from) else { return };
+        for (member, row) in &stored.members {
+            let Some(proof) = row.standing_proof() else {
+                self.tracks.get_mut(member).rechecked = false;
+                continue;
+            };
+            let old = proof.kind == ProofKind::PowerOff
+                && !proof.recovery_started
+                && proof.age > self.limits.recheck_after;
+            let busy =
+                self.talks.with(member) || self.talks.count(Purpose::Recheck) >= self.limits.watch_at_most;
+            let Some(entry) = pass.map.entry(member).filter(|_| old && !busy) else { continue };
+            if !self.tracks.get_mut(member).rechecked {
+                let target = Target { member: member.clone(), entry: entry.clone(), map: sha };
+                let mut s = Self::step(now, &self.limits, &mut self.tickets, &mut self.line, effects);
+                self.talks.start(&mut s, target, Purpose::Recheck);
+            }
+        }
+    }
+
+    /// A reading without a record ended.
+    pub(crate) fn on_heard(&mut self, now: BootTime, Heard { talk, result }: Heard) {
+        let member = &talk.member;
+        let row = self.latest.as_ref().and_then(|l| l.stored.members.get(member));
+        let standing = row.and_then(MemberRow::standing_proof);
+        if let (Ok(reading), Some(proof)) = (&result, standing)
+            && proof.kind == ProofKind::PowerOff
+            && reading.power().is_running()
+        {
+            let power: PowerWord = reading.power();
+            let withdrawal = Withdrawal { member: member.clone(), incarnation: proof.incarnation, power };
+            self.line.pending.withdrawals.push(withdrawal);
+        }
+        let incarnation = row.map(|r| r.incarnation);
+        let track = self.tracks.get_mut(member);
+        match talk.purpose {
+            Purpose::Recheck => track.rechecked = true,
+            Purpose::Drill => {
+                let check = self.drill.heard(member, &result, track.online_since, now, &self.limits);
+                self.line.pending.checks.extend(check);
+            }
+            Purpose::Watch => {
+                let watch = track.watch.as_mut().filter(|w| w.entry == talk.entry);
+                if let (Some(watch), Some(incarnation)) = (watch, incarnation)
+                    && let Some(proof) = watch.heard(&result, now, &self.limits)
+                {
+                    let ground = ProofGround::Watched(proof);
+                    let new = NewProof { member: member.clone(), incarnation, ground };
+                    self.line.pending.proofs.insert(member.clone(), new);
+                }
+            }
+        }
+    }
+
+    /// Starts the watch and drill readings that are due.
+    pub(crate) fn readings(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        let Some(MapState::Valid(map)) =
+            self.latest.as_ref().map(|l| &l.map).filter(|_| now >= self.acts_from)
+        else {
+            return;
+        };
+        let mine = self.episode.as_ref().map(|e| &e.member);
+        let mut s =
+            Step { now, limits: &self.limits, tickets: &mut self.tickets, line: &mut self.line, effects };
+        for (member, track) in &self.tracks.of {
+            let Some(watch) = track.watch.as_ref().filter(|w| now >= w.next) else { continue };
+            let full = self.talks.count(Purpose::Watch) >= self.limits.watch_at_most;
+            if !full && mine != Some(member) && !self.talks.with(member) {
+                let target = Target { member: member.clone(), entry: watch.entry.clone(), map: map.sha() };
+                self.talks.start(&mut s, target, Purpose::Watch);
+            }
+        }
+        if self.talks.count(Purpose::Drill) > 0 {
+            return;
+        }
+        let lab = |member: &MemberName| {
+            map.get(member).is_some_and(|e| e.provider() == Provider::Lima) && !self.settings.allow_lab
+        };
+        let free = |member: &MemberName| {
+            let track = self.tracks.of.get(member);
+            let paused = track.and_then(|t| t.pause).is_some_and(|(_, until)| now < until);
+            let watched = track.is_some_and(|t| t.watch.is_some());
+            mine != Some(member) && !paused && !watched && !self.talks.with(member) && !lab(member)
+        };
+        if let Some(member) = self.drill.due(now, map, &self.limits, free)
+            && let Some(entry) = map.get(&member)
+        {
+            self.drill.next = now + Drill::pause(map, &self.limits);
+            let target = Target { member, entry: entry.clone(), map: map.sha() };
+            self.talks.start(&mut s, target, Purpose::Drill);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The server as clients meet it: a real listener on loopback over a real database.
+//!
+//! SQLite always; PostgreSQL and MariaDB when `APELORA_TEST_POSTGRES_URL` and `APELORA_TEST_MARIADB_URL` name servers.
+
+// Every function here is a test or helps one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod auth;
+mod client;
+mod fields;
+mod goldens;
+mod history;
+mod hostile;
+mod lab;
+mod large;
+mod limits;
+mod nodes;
+mod pages;
+mod scenarios;
+mod tls;
+mod typed;

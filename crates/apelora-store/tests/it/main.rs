@@ -1,0 +1,15 @@
+//! The store on every engine: SQLite always, PostgreSQL and MariaDB when their servers are given.
+
+// Every function here is a test or helps one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod backfill;
+mod basics;
+mod commit;
+mod concurrency;
+mod lab;
+mod paging;
+mod proxy;
+mod retention;
+mod schema;
+mod texts;

@@ -1,0 +1,159 @@
+//! Every setting of every process: one row each, from which file keys, environment names, flags and documents follow.
+
+use std::fmt;
+
+/// One setting.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// The key in the TOML file; the environment name and the flag follow from it.
+    pub(crate) name: &'static str,
+    /// What stands for the value in help and documents.
+    pub(crate) placeholder: &'static str,
+    /// The built-in value, as it would be written; `None` leaves the setting unset.
+    pub(crate) default: Option<&'static str>,
+    /// Whether its value is shown with the password left out.
+    pub(crate) holds_password: bool,
+    /// What it does, with units and range; one line for help and documents.
+    pub(crate) doc: &'static str,
+}
+
+impl Setting {
+    const fn new(
+        name: &'static str,
+        placeholder: &'static str,
+        default: Option<&'static str>,
+        doc: &'static str,
+    ) -> Self {
+        Self { name, placeholder, default, holds_password: false, doc }
+    }
+
+    /// The variable of the environment that sets it.
+    pub(crate) fn env(&self) -> String {
+        format!("{ENV_PREFIX}{}", self.name.to_ascii_uppercase())
+    }
+
+    /// The flag that sets it, without the dashes.
+    pub(crate) fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Every variable of the environment that begins like this is a setting, or an error.
+pub(crate) const ENV_PREFIX: &str = "APELORA_";
+/// The variable that names the TOML file; the one setting that the file itself cannot hold.
+pub(crate) const CONFIG_FILE_ENV: &str = "APELORA_CONFIG";
+/// BMC passwords. Only the worker may read them.
+pub(crate) const BMC_SECRET_PREFIX: &str = "APELORA_BMC_SECRET_";
+
+pub(crate) static DATABASE_URL: Setting = Setting {
+    holds_password: true,
+    ..Setting::new(
+        "database_url",
+        "URL",
+        Some("sqlite://apelora.db"),
+        "The database: sqlite://PATH, postgresql://USER:PASSWORD@HOST/NAME or mysql://USER:PASSWORD@HOST/NAME",
+    )
+};
+pub(crate) static LISTEN: Setting = Setting::new(
+    "listen",
+    "ADDRESS:PORT",
+    Some("127.0.0.1:6385"),
+    "Where the API is served; with auth_strategy noauth only a loopback address, and port 0 takes a free port",
+);
+pub(crate) static AUTH_STRATEGY: Setting = Setting::new(
+    "auth_strategy",
+    "STRATEGY",
+    Some("noauth"),
+    "Who may use the API: noauth (anybody who reaches the loopback address) or http_basic",
+);
+pub(crate) static HTTP_BASIC_USER_FILE: Setting = Setting::new(
+    "http_basic_user_file",
+    "FILE",
+    None,
+    "The users of http_basic: an htpasswd file with bcrypt hashes, one USER:HASH on each line",
+);
+pub(crate) static TLS_CERT: Setting = Setting::new(
+    "tls_cert",
+    "FILE",
+    None,
+    "Serve HTTPS: PEM with the server's certificate, then those of its issuers; read again when it changes",
+);
+pub(crate) static TLS_KEY: Setting =
+    Setting::new("tls_key", "FILE", None, "The private key of tls_cert, as PEM; read again when it changes");
+pub(crate) static HOST: Setting = Setting::new(
+    "host",
+    "NAME",
+    None,
+    "This service's name, as `conductor` of its nodes and history records (default: the host's name; at most 255 characters)",
+);
+pub(crate) static PIN_MAX_MICROVERSION: Setting = Setting::new(
+    "pin_max_microversion",
+    "VERSION",
+    None,
+    "While older services share the database: the highest API version to serve, 1.1 to 1.115; the first start without it runs the backfill again",
+);
+pub(crate) static HISTORY_MAX_ENTRIES: Setting = Setting::new(
+    "history_max_entries",
+    "COUNT",
+    Some("300"),
+    "Records of history to keep for each node (0 to 1000000; 0 stops the clean-up)",
+);
+pub(crate) static HISTORY_MIN_DAYS: Setting = Setting::new(
+    "history_min_days",
+    "DAYS",
+    Some("0"),
+    "Days for which a history record is kept in any case (0 to 36500)",
+);
+pub(crate) static HISTORY_CLEANUP_INTERVAL_SECS: Setting = Setting::new(
+    "history_cleanup_interval_secs",
+    "SECONDS",
+    Some("86400"),
+    "Seconds between two clean-ups of the history (1 to 31536000)",
+);
+pub(crate) static HISTORY_CLEANUP_BATCH: Setting = Setting::new(
+    "history_cleanup_batch",
+    "COUNT",
+    Some("1000"),
+    "Records that the clean-up removes in one transaction (0 to 1000000; 0 stops the clean-up)",
+);
+pub(crate) static LOG: Setting = Setting::new(
+    "log",
+    "FILTER",
+    Some("info"),
+    "What is logged: error, warn, info, debug or trace, or per part as in `info,apelora_store=debug`",
+);
+pub(crate) static LOG_FORMAT: Setting = Setting::new(
+    "log_format",
+    "FORMAT",
+    Some("text"),
+    "How log lines look on the standard error: text, or json with one object on each line",
+);
+
+/// Every setting, in the order of the documents.
+pub(crate) static SETTINGS: &[&Setting] = &[
+    &DATABASE_URL,
+    &LISTEN,
+    &AUTH_STRATEGY,
+    &HTTP_BASIC_USER_FILE,
+    &TLS_CERT,
+    &TLS_KEY,
+    &HOST,
+    &PIN_MAX_MICROVERSION,
+    &HISTORY_MAX_ENTRIES,
+    &HISTORY_MIN_DAYS,
+    &HISTORY_CLEANUP_INTERVAL_SECS,
+    &HISTORY_CLEANUP_BATCH,
+    &LOG,
+    &LOG_FORMAT,
+];
+
+/// The setting with this file key.
+pub(crate) fn find(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().copied().find(|s| s.name == name)
+}

@@ -1,0 +1,213 @@
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStringExt as _;
+
+use super::table::{self, SETTINGS};
+use apelora_server::AuthStrategy;
+
+use super::{Configuration, DatabaseConfig, Flags, ServerConfig, Sources, load};
+
+fn sources(
+    file: Option<&str>,
+    environment: &[(&str, &str)],
+    flags: &[(&str, &str)],
+) -> Sources<ServerConfig> {
+    let file = file.map(|text| {
+        let mut file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file.into_temp_path().keep().unwrap()
+    });
+    Sources {
+        file,
+        environment: environment.iter().map(|(k, v)| (k.into(), v.into())).collect(),
+        flags: Flags::of(flags.iter().map(|(k, v)| (table::find(k).unwrap(), (*v).to_owned())).collect()),
+    }
+}
+
+fn refused(file: Option<&str>, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> String {
+    match load(&sources(file, environment, flags)) {
+        Ok((config, _)) => panic!("accepted: {config:?}"),
+        Err(line) => line.to_string(),
+    }
+}
+
+#[test]
+fn each_source_beats_the_one_before() {
+    let file = Some("listen = '127.0.0.1:2'\nhistory_max_entries = 2\nhistory_min_days = 2\nlog = 'debug'\n");
+    let environment = [("APELORA_HISTORY_MAX_ENTRIES", "3"), ("APELORA_HISTORY_MIN_DAYS", "3")];
+    let (config, provenance) = load(&sources(file, &environment, &[("history_min_days", "4")])).unwrap();
+    assert_eq!(config.listen.port(), 2);
+    assert_eq!(config.history.max_entries, 3);
+    assert_eq!(config.history.min_days, 4);
+    assert_eq!(config.history.batch, 1000);
+    let origins: Vec<_> =
+        provenance.chosen.iter().map(|(name, value, from)| (*name, value.as_str(), from.as_str())).collect();
+    assert!(origins.contains(&("history_max_entries", "3", "environment")), "{origins:?}");
+    assert!(origins.contains(&("history_min_days", "4", "flag")), "{origins:?}");
+    assert!(
+        origins.iter().any(|(name, _, from)| *name == "listen" && from.ends_with(".toml")),
+        "{origins:?}"
+    );
+    assert!(origins.iter().all(|(name, ..)| *name != "history_cleanup_batch"), "{origins:?}");
+}
+
+#[test]
+fn a_configuration_file_may_be_named_by_the_environment_and_the_flag_beats_it() {
+    let named = sources(Some("history_min_days = 7\n"), &[], &[]);
+    let path = named.file.clone().unwrap().into_os_string().into_string().unwrap();
+    let (config, _) = load(&sources(None, &[("APELORA_CONFIG", &path)], &[])).unwrap();
+    assert_eq!(config.history.min_days, 7);
+    let (config, _) =
+        load(&sources(Some("history_min_days = 8\n"), &[("APELORA_CONFIG", &path)], &[])).unwrap();
+    assert_eq!(config.history.min_days, 8);
+}
+
+#[test]
+fn every_default_is_accepted_and_every_setting_belongs_to_a_process() {
+    let (config, provenance) = load(&sources(None, &[("PATH", "/bin"), ("APELOR", "x")], &[])).unwrap();
+    assert_eq!(config.listen.to_string(), "127.0.0.1:6385");
+    assert_eq!(config.auth, AuthStrategy::NoAuth);
+    assert!(provenance.chosen.is_empty());
+    for setting in SETTINGS {
+        let used = ServerConfig::settings().iter().chain(DatabaseConfig::settings()).any(|s| s == setting);
+        assert!(used, "no process reads {setting}");
+        assert_eq!(SETTINGS.iter().filter(|s| s.name == setting.name).count(), 1, "{setting} twice");
+    }
+}
+
+#[test]
+fn every_setting_refuses_nonsense_by_name_origin_and_remedy() {
+    let nonsense = [
+        ("database_url", "oracle://x"),
+        ("listen", "localhost"),
+        ("auth_strategy", "none"),
+        ("http_basic_user_file", ""),
+        ("tls_cert", "/nonexistent/cert.pem"),
+        ("tls_key", "/nonexistent/key.pem"),
+        ("host", "a b"),
+        ("pin_max_microversion", "1.116"),
+        ("history_max_entries", "-1"),
+        ("history_min_days", "1.5"),
+        ("history_cleanup_interval_secs", "0"),
+        ("history_cleanup_batch", "many"),
+        ("log", "apelora=loud"),
+        ("log_format", "xml"),
+    ];
+    for setting in SETTINGS {
+        let (name, value) = nonsense.iter().find(|(name, _)| *name == setting.name).expect(setting.name);
+        let by_env = refused(None, &[(&setting.env(), value)], &[]);
+        let by_flag = refused(None, &[], &[(name, value)]);
+        let by_file = refused(Some(&format!("{name} = '{value}'")), &[], &[]);
+        assert!(by_env.starts_with(&format!("{} (environment): ", setting.env())), "{by_env}");
+        assert!(by_flag.starts_with(&format!("--{} (flag): ", setting.flag())), "{by_flag}");
+        assert!(by_file.starts_with(&format!("{name} (/")) && by_file.contains(".toml): "), "{by_file}");
+        for line in [by_env, by_flag, by_file] {
+            assert!(line.contains("; ") && !line.contains('\n'), "{line}");
+        }
+    }
+}
+
+#[test]
+fn unknown_settings_stop_the_start_with_a_guess() {
+    assert_eq!(
+        refused(None, &[("APELORA_DATABSE_URL", "x")], &[]),
+        "APELORA_DATABSE_URL (environment): no such setting; did you mean APELORA_DATABASE_URL? Correct it, or unset it"
+    );
+    assert_eq!(
+        refused(None, &[("APELORA_ZZZ", "x")], &[]),
+        "APELORA_ZZZ (environment): no such setting; see docs/settings.md for the settings; correct it, or unset it"
+    );
+    let line = refused(Some("listn = 'x'\n"), &[], &[]);
+    assert!(
+        line.starts_with("listn (/") && line.ends_with("did you mean listen? Correct it, or remove it"),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_bmc_secret_is_no_error_but_is_reported_by_name_only() {
+    let (_, provenance) = load(&sources(None, &[("APELORA_BMC_SECRET_S1", "calvin")], &[])).unwrap();
+    assert_eq!(provenance.bmc_secrets, ["APELORA_BMC_SECRET_S1"]);
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named() {
+    let mut missing = sources(None, &[], &[]);
+    missing.file = Some("/nonexistent/apelora.toml".into());
+    let line = load(&missing).map(|_| ()).unwrap_err().to_string();
+    assert!(line.starts_with("configuration file /nonexistent/apelora.toml: "), "{line}");
+    let line = refused(Some("log = 'info'\nlisten = [\n"), &[], &[]);
+    assert!(line.contains(".toml, line 2: ") || line.contains(".toml, line 3: "), "{line}");
+    for (text, what) in [
+        ("listen = ['x']", "a list"),
+        ("[listen]\na = 1", "a table"),
+        ("listen = 1.5", "a fraction"),
+        ("listen = 2026-01-01", "a date"),
+    ] {
+        assert!(refused(Some(text), &[], &[]).contains(&format!("is {what}; write")), "{text}");
+    }
+    let line = refused(Some("log = 'info'\nlog = 'warn'\n"), &[], &[]);
+    assert!(line.contains("duplicate key"), "{line}");
+}
+
+#[test]
+fn an_environment_that_is_not_text_is_refused_only_under_our_prefix() {
+    let mut bad = sources(None, &[], &[]);
+    bad.environment.push(("OTHER".into(), OsString::from_vec(vec![0xff])));
+    assert!(load(&bad).is_ok());
+    bad.environment.push(("APELORA_LOG".into(), OsString::from_vec(vec![0xff])));
+    let line = load(&bad).map(|_| ()).unwrap_err().to_string();
+    assert!(line.starts_with("APELORA_LOG (environment): not valid UTF-8"), "{line}");
+}
+
+#[test]
+fn contradictions_are_refused() {
+    let line = refused(None, &[("APELORA_LISTEN", "0.0.0.0:6385")], &[]);
+    assert!(line.contains("not a loopback address") && line.starts_with("APELORA_LISTEN"), "{line}");
+    assert!(refused(None, &[], &[("listen", "[::]:1")]).contains("not a loopback address"));
+    let line = refused(None, &[("APELORA_AUTH_STRATEGY", "http_basic")], &[]);
+    assert!(line.starts_with("APELORA_AUTH_STRATEGY (environment): http_basic needs its users"), "{line}");
+    let line = refused(None, &[], &[("http_basic_user_file", "/dev/null")]);
+    assert!(line.starts_with("--http-basic-user-file (flag): has no effect"), "{line}");
+    let line = refused(None, &[], &[("tls_cert", "/dev/null")]);
+    assert_eq!(line, "--tls-cert (flag): has no private key; set tls_key too");
+    let line = refused(None, &[], &[("tls_key", "/dev/null")]);
+    assert_eq!(line, "--tls-key (flag): has no certificate; set tls_cert too");
+    let basic =
+        [("auth_strategy", "http_basic"), ("http_basic_user_file", "/dev/null"), ("listen", "0.0.0.0:1")];
+    let (config, _) = load(&sources(None, &[], &basic)).unwrap();
+    assert_eq!(config.auth, AuthStrategy::HttpBasic { user_file: "/dev/null".into() });
+}
+
+#[test]
+fn a_password_is_neither_shown_nor_repeated_in_an_error() {
+    let environment = [("APELORA_DATABASE_URL", "mysql://a:s3cret@db/x")];
+    let (_, provenance) = load(&sources(None, &environment, &[])).unwrap();
+    assert_eq!(provenance.chosen[0].1, "mysql://a@db/x");
+    assert!(!refused(None, &[], &[("database_url", "mysqll://a:s3cret@db/x")]).contains("s3cret"));
+}
+
+#[test]
+fn a_message_stays_one_line() {
+    let line = refused(None, &[("APELORA_LISTEN", "a\nb\r\u{1b}[31m")], &[]);
+    assert!(line.contains(r"a\nb\r\u{1b}[31m") && !line.chars().any(char::is_control), "{line}");
+}
+
+/// The table in `docs/settings.md` is this one.
+#[test]
+fn the_document_lists_every_setting() {
+    let mut rows = String::from("| file key | environment | default | used by | |\n|---|---|---|---|---|\n");
+    for setting in SETTINGS {
+        let used: Vec<_> = [("server", ServerConfig::settings()), ("db", DatabaseConfig::settings())]
+            .into_iter()
+            .filter(|(_, settings)| settings.contains(setting))
+            .map(|(process, _)| process)
+            .collect();
+        let default = setting.default.map_or_else(|| "–".to_owned(), |d| format!("`{d}`"));
+        let (name, env, doc) = (setting.name, setting.env(), setting.doc);
+        rows.push_str(&format!("| `{name}` | `{env}` | {default} | {} | {doc} |\n", used.join(", ")));
+    }
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("docs/settings.md: {e}"));
+    assert!(text.contains(&rows), "docs/settings.md must hold exactly this table:\n{rows}");
+}

@@ -1,0 +1,42 @@
+//! The real environment, clock, id source and host name. Everything else takes them as parameters.
+
+use std::ffi::OsString;
+
+use apelora_maintenance::Stamp;
+use time::{OffsetDateTime, PrimitiveDateTime};
+use uuid::Uuid;
+
+/// The environment of this process.
+pub(crate) fn environment() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
+}
+
+/// The time now, in UTC.
+pub(crate) fn now() -> PrimitiveDateTime {
+    #[expect(clippy::disallowed_methods, reason = "the one place where the clock is read")]
+    let now = OffsetDateTime::now_utc();
+    PrimitiveDateTime::new(now.date(), now.time())
+}
+
+/// A new random id.
+pub(crate) fn new_id() -> Uuid {
+    #[expect(clippy::disallowed_methods, reason = "the one place where ids are made")]
+    Uuid::new_v4()
+}
+
+/// Time and ids of one change made by the service of this name.
+pub(crate) fn stamp(host: &str) -> Stamp {
+    let now = now();
+    Stamp {
+        change: new_id(),
+        entry: new_id(),
+        at: now.replace_nanosecond(0).unwrap_or(now),
+        host: host.to_owned(),
+    }
+}
+
+/// The name of this host, for services without a name of their own.
+pub(crate) fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if name.is_empty() { "localhost".to_owned() } else { name }
+}

@@ -1,0 +1,66 @@
+//! `apelora server`: the control plane.
+
+use apelora_server::{Microversion, Server, ServerConfig as HttpConfig, Sources, StartError};
+use apelora_store::{BackfillProgress, Store, StoreConfig};
+
+use super::db::{BACKFILL_BATCH, Tenths};
+use crate::config::{OneLine, Provenance, ServerConfig};
+use crate::failure::Failure;
+use crate::{logging, real, signals, upkeep};
+
+pub(super) fn run(config: ServerConfig, provenance: &Provenance) -> Result<(), Failure> {
+    logging::start(&config.log);
+    logging::provenance(provenance);
+    tokio::runtime::Runtime::new()?.block_on(serve(config))
+}
+
+async fn serve(config: ServerConfig) -> Result<(), Failure> {
+    let stop = signals::stop_requested()?;
+    let host = config.host.unwrap_or_else(real::host_name);
+    let http = HttpConfig {
+        auth: config.auth,
+        tls: config.tls,
+        max_microversion: config.pin.unwrap_or(Microversion::MAX),
+        ..HttpConfig::new(config.listen, host.as_str())
+    };
+    let store =
+        Store::connect(&StoreConfig::new(config.database_url)).await.map_err(|e| Failure::because(&e))?;
+    let server = bind(http, store.clone()).await?;
+    // Clients that connect meanwhile wait: nobody is to see flags and entries that do not agree.
+    if store.note_pin(config.pin.is_some()).await.map_err(|e| Failure::because(&e))? {
+        bring_together(&store, &host).await?;
+    }
+    let tasks = upkeep::start(&store, config.history, real::now);
+    tracing::info!("the Bare Metal API is at {}", server.url());
+    server.serve(stop).await;
+    drop(tasks);
+    Ok(())
+}
+
+/// The backfill, told in the log.
+async fn bring_together(store: &Store, host: &str) -> Result<(), Failure> {
+    let mut tenths = Tenths::default();
+    let mut told = |progress: BackfillProgress| {
+        if tenths.passed(progress) {
+            tracing::info!(
+                done = progress.done,
+                total = progress.total,
+                "bringing flags and entries together"
+            );
+        }
+    };
+    let report = store
+        .backfill(BACKFILL_BATCH, &mut || real::stamp(host), &mut told)
+        .await
+        .map_err(|e| Failure::because(&e))?;
+    tracing::info!(?report, "flags and entries brought together");
+    Ok(())
+}
+
+/// A server that listens, with the real clock and ids.
+pub(super) async fn bind(config: HttpConfig, store: Store) -> Result<Server, Failure> {
+    Server::bind(config, store, Sources::new(real::now, real::new_id)).await.map_err(|error| match error {
+        StartError::Listen { .. } => Failure::Failed(error.to_string()),
+        setting => Failure::Setting(OneLine::new(setting)),
+    })
+}

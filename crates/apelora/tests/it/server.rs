@@ -1,0 +1,137 @@
+//! `apelora server`: start, log, stop.
+
+use std::net::TcpListener;
+
+use crate::command::{apelora, folder, run};
+use crate::running::{Running, address, request};
+
+#[test]
+fn it_serves_until_it_is_asked_to_stop() {
+    for signal in ["-TERM", "-INT"] {
+        let here = folder();
+        let server = Running::start(&mut apelora(here.path(), &[], &["server", "--listen", "127.0.0.1:0"]));
+        let at = address(&server.err("http://"));
+        assert_eq!(request(&at, "GET", "/readyz", "").0, 200);
+        let (status, body) =
+            request(&at, "POST", "/v1/nodes", r#"{"driver": "fake-hardware", "name": "n1"}"#);
+        assert_eq!(status, 201, "{body}");
+        let (code, out, err) = server.stop(signal);
+        assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
+        assert!(here.path().join("apelora.db").exists());
+
+        let again = Running::start(&mut apelora(here.path(), &[], &["server", "--listen", "127.0.0.1:0"]));
+        let at = address(&again.err("http://"));
+        assert_eq!(request(&at, "GET", "/v1/nodes/n1", "").0, 200, "the node is still there");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_exit_code_1() {
+    let here = folder();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().to_string();
+    let done = run(here.path(), &[("APELORA_LOG", "error")], &["server", "--listen", &port]);
+    assert_eq!((done.code, done.out.as_str()), (1, ""), "{done:?}");
+    assert!(done.err.contains(&format!("apelora: listen: cannot listen on {port}: ")), "{done:?}");
+}
+
+#[test]
+fn the_log_can_be_json_and_tells_where_settings_came_from() {
+    let here = folder();
+    let environment = [("APELORA_LOG_FORMAT", "json"), ("APELORA_HISTORY_MAX_ENTRIES", "7")];
+    let server =
+        Running::start(&mut apelora(here.path(), &environment, &["server", "--listen", "127.0.0.1:0"]));
+    let line: serde_json::Value = serde_json::from_str(&server.err("history_max_entries")).unwrap();
+    assert_eq!(
+        (line["level"].as_str(), line["value"].as_str(), line["origin"].as_str()),
+        (Some("INFO"), Some("7"), Some("environment")),
+        "{line}"
+    );
+    server.err("http://");
+    let (code, _, rest) = server.stop("-TERM");
+    assert_eq!(code, Some(0));
+    for line in rest.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn a_bmc_password_in_its_environment_is_warned_of_and_never_shown() {
+    let here = folder();
+    let environment = [("APELORA_BMC_SECRET_S1", "calvin")];
+    let server =
+        Running::start(&mut apelora(here.path(), &environment, &["server", "--listen", "127.0.0.1:0"]));
+    let line = server.err("APELORA_BMC_SECRET_S1");
+    assert!(line.contains("WARN") && !line.contains("calvin"), "{line}");
+    server.err("http://");
+    let (code, out, err) = server.stop("-TERM");
+    assert_eq!(code, Some(0));
+    assert!(!out.contains("calvin") && !err.contains("calvin"), "{out}{err}");
+}
+
+#[test]
+fn http_basic_asks_for_a_password() {
+    let here = folder();
+    // The password is `secret`.
+    std::fs::write(
+        here.path().join("users"),
+        "admin:$2b$05$s2cUKv74ee1mKpoU3kRiqOKUQScwfzR13pSOplP0F3119A0G..Pbq\n",
+    )
+    .unwrap();
+    let flags = [
+        "server",
+        "--listen",
+        "127.0.0.1:0",
+        "--auth-strategy",
+        "http_basic",
+        "--http-basic-user-file",
+        "users",
+    ];
+    let server = Running::start(&mut apelora(here.path(), &[], &flags));
+    let at = address(&server.err("http://"));
+    assert_eq!(request(&at, "GET", "/v1/nodes", "").0, 401);
+    assert_eq!(request(&at, "GET", "/", "").0, 200);
+}
+
+#[test]
+fn history_is_cleaned_up_as_its_settings_say() {
+    let here = folder();
+    let environment = [("APELORA_HISTORY_MAX_ENTRIES", "3"), ("APELORA_HISTORY_CLEANUP_INTERVAL_SECS", "1")];
+    let server =
+        Running::start(&mut apelora(here.path(), &environment, &["server", "--listen", "127.0.0.1:0"]));
+    let at = address(&server.err("http://"));
+    assert_eq!(request(&at, "POST", "/v1/nodes", r#"{"driver": "fake-hardware", "name": "n1"}"#).0, 201);
+    for n in 0..8 {
+        let body = format!(r#"{{"reason": "number {n}"}}"#);
+        assert_eq!(request(&at, "PUT", "/v1/nodes/n1/maintenance", &body).0, 202);
+    }
+    server.err("history cleaned up");
+    let (_, left) = request(&at, "GET", "/v1/nodes/n1/history", "");
+    let left: serde_json::Value = serde_json::from_str(&left).unwrap();
+    let events: Vec<_> = left["history"].as_array().unwrap().iter().map(|h| h["event"].to_string()).collect();
+    assert!(events.len() >= 3 && events.last().unwrap().contains("number 7"), "{events:?}");
+    assert!(!events.iter().any(|e| e.contains("number 0")), "{events:?}");
+}
+
+#[test]
+fn a_pin_hides_typed_maintenance_and_its_end_brings_flags_and_entries_together() {
+    let here = folder();
+    let pinned = [("APELORA_PIN_MAX_MICROVERSION", "1.115")];
+    let server = Running::start(&mut apelora(here.path(), &pinned, &["server", "--listen", "127.0.0.1:0"]));
+    let at = address(&server.err("http://"));
+    let (status, body) = request(&at, "GET", "/v1/nodes", "");
+    assert!(status == 406 && body.contains("[1.1, 1.115]"), "{status} {body}");
+    assert_eq!(server.stop("-TERM").0, Some(0));
+
+    let free = Running::start(&mut apelora(here.path(), &[], &["server", "--listen", "127.0.0.1:0"]));
+    free.err("flags and entries brought together");
+    let at = address(&free.err("http://"));
+    assert_eq!(request(&at, "GET", "/v1/nodes", "").0, 200);
+    assert_eq!(free.stop("-TERM").0, Some(0));
+
+    let again = Running::start(&mut apelora(here.path(), &[], &["server", "--listen", "127.0.0.1:0"]));
+    again.err("http://");
+    let (code, _, log) = again.stop("-TERM");
+    assert_eq!(code, Some(0));
+    assert!(!log.contains("brought together"), "{log}");
+}
