@@ -3,4 +3,5 @@
 //! product crate but the binary links them.
 
 pub mod ipmi;
+pub mod keystone;
 pub mod redfish;
