@@ -5,7 +5,9 @@ use std::os::unix::ffi::OsStringExt as _;
 use super::table::{self, SETTINGS};
 use apelora_server::AuthStrategy;
 
-use super::{Configuration, DatabaseConfig, Flags, ServerConfig, Sources, load};
+use super::{
+    ClientSettings, Configuration, DatabaseConfig, Flags, PolicyConfig, ServerConfig, Sources, load,
+};
 
 fn sources(
     file: Option<&str>,
@@ -198,7 +200,13 @@ fn a_message_stays_one_line() {
 fn the_document_lists_every_setting() {
     let mut rows = String::from("| file key | environment | default | used by | |\n|---|---|---|---|---|\n");
     for setting in SETTINGS {
-        let used: Vec<_> = [("server", ServerConfig::settings()), ("db", DatabaseConfig::settings())]
+        let processes = [
+            ("server", ServerConfig::settings()),
+            ("db", DatabaseConfig::settings()),
+            ("node, history", ClientSettings::settings()),
+            ("policy", PolicyConfig::settings()),
+        ];
+        let used: Vec<_> = processes
             .into_iter()
             .filter(|(_, settings)| settings.contains(setting))
             .map(|(process, _)| process)

@@ -2,6 +2,11 @@
 
 mod db;
 mod demo;
+mod history;
+mod maintenance;
+mod node;
+mod policy;
+mod remote;
 mod server;
 mod version;
 
@@ -23,6 +28,9 @@ pub(crate) fn run(cli: Cli, environment: Vec<(OsString, OsString)>) -> Result<()
         }
         Verb::Db(verb) => db::run(verb, environment),
         Verb::Demo(options) => demo::run(&options),
+        Verb::Node(verb) => node::run(verb, environment),
+        Verb::History(verb) => history::run(verb, environment),
+        Verb::Policy(verb) => policy::run(verb, environment),
         Verb::Version { output } => version::print(output.format),
     }
 }
