@@ -57,6 +57,13 @@ pub enum Proof {
     },
     /// Another token, to get one of another scope.
     Token(SecretString),
+    /// An application credential, which has its project.
+    ApplicationCredential {
+        /// Its id.
+        id: String,
+        /// Its secret.
+        secret: SecretString,
+    },
 }
 
 /// A user or project: by its id, or by its name in a domain.
@@ -89,6 +96,8 @@ pub enum Scope {
     Project(Named),
     /// The whole deployment (`system: all`).
     System,
+    /// What Keystone chooses: the project of an application credential, or the user's default project.
+    OfProof,
 }
 
 /// Which address of a service in the catalogue.

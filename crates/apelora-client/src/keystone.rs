@@ -37,6 +37,7 @@ pub(crate) fn request(at: &Address, login: &LogIn) -> Result<Request, ClientErro
     let secret = match &login.proof {
         Proof::Password { password, .. } => password.expose_secret(),
         Proof::Token(token) => token.expose_secret(),
+        Proof::ApplicationCredential { secret, .. } => secret.expose_secret(),
     };
     // Room for the longest escapes and for the names, so that growing leaves no copy of the secret behind.
     let mut written = Zeroizing::new(Vec::with_capacity(6 * secret.len() + 16 * 1024));
@@ -62,6 +63,11 @@ pub(crate) fn read(answer: &Answer, at: &Address) -> Result<LoggedIn, ClientErro
                  the user has a role in OS_PROJECT_NAME or OS_SYSTEM_SCOPE",
             );
         }
+        404 if is_keystones(answer) => {
+            return refused(
+                "Keystone does not know the application credential; check OS_APPLICATION_CREDENTIAL_ID",
+            );
+        }
         400 | 403 => return refused("Keystone refuses the log-in as it is; check the OS_ variables"),
         500..=599 => return refused("Keystone is not available; try again later"),
         _ => return refused(&format!("{at} does not answer like Keystone; check OS_AUTH_URL")),
@@ -72,6 +78,12 @@ pub(crate) fn read(answer: &Answer, at: &Address) -> Result<LoggedIn, ClientErro
     let credential = token_header(token.as_bytes()).map_err(|_| not_keystone())?;
     let body: LogInAnswer = serde_json::from_slice(&answer.body).map_err(|_| not_keystone())?;
     Ok(LoggedIn { credential, catalogue: body.token.catalog })
+}
+
+/// Whether an error is Keystone's own, rather than that of something else at this address.
+fn is_keystones(answer: &Answer) -> bool {
+    let body = serde_json::from_slice::<serde_json::Value>(&answer.body).unwrap_or_default();
+    body["error"]["code"] == u64::from(answer.status)
 }
 
 impl LoggedIn {
@@ -135,7 +147,8 @@ struct Envelope<'a> {
 #[derive(Serialize)]
 struct AuthBody<'a> {
     identity: IdentityBody<'a>,
-    scope: ScopeBody<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<ScopeBody<'a>>,
 }
 
 #[derive(Serialize)]
@@ -145,6 +158,14 @@ struct IdentityBody<'a> {
     password: Option<PasswordBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<Reference<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    application_credential: Option<CredentialBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct CredentialBody<'a> {
+    id: &'a str,
+    secret: &'a str,
 }
 
 #[derive(Serialize)]
@@ -183,26 +204,32 @@ enum Reference<'a> {
 }
 
 fn identity(proof: &Proof) -> IdentityBody<'_> {
+    let none = |method| IdentityBody {
+        methods: [method],
+        password: None,
+        token: None,
+        application_credential: None,
+    };
     match proof {
-        Proof::Password { user, password } => IdentityBody {
-            methods: ["password"],
-            password: Some(PasswordBody {
-                user: UserBody { who: named(user), password: password.expose_secret() },
-            }),
-            token: None,
-        },
-        Proof::Token(token) => IdentityBody {
-            methods: ["token"],
-            password: None,
-            token: Some(Reference::Id(token.expose_secret())),
-        },
+        Proof::Password { user, password } => {
+            let user = UserBody { who: named(user), password: password.expose_secret() };
+            IdentityBody { password: Some(PasswordBody { user }), ..none("password") }
+        }
+        Proof::Token(token) => {
+            IdentityBody { token: Some(Reference::Id(token.expose_secret())), ..none("token") }
+        }
+        Proof::ApplicationCredential { id, secret } => {
+            let credential = CredentialBody { id, secret: secret.expose_secret() };
+            IdentityBody { application_credential: Some(credential), ..none("application_credential") }
+        }
     }
 }
 
-fn scope(scope: &Scope) -> ScopeBody<'_> {
+fn scope(scope: &Scope) -> Option<ScopeBody<'_>> {
     match scope {
-        Scope::Project(project) => ScopeBody::Project(named(project)),
-        Scope::System => ScopeBody::System { all: true },
+        Scope::Project(project) => Some(ScopeBody::Project(named(project))),
+        Scope::System => Some(ScopeBody::System { all: true }),
+        Scope::OfProof => None,
     }
 }
 

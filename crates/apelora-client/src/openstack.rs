@@ -21,8 +21,8 @@ pub struct Variables {
 
 /// Reads the variables; `get` gives the value of one. An empty one counts as none.
 ///
-/// `OS_AUTH_TYPE` is `none`, `http_basic`, `password` (or `v3password`), `token` (or `v3token`), or `admin_token`: a token that is
-/// sent as it is. Without it, it is `password` or `token` where there is an `OS_AUTH_URL`, `admin_token` where there is only a
+/// `OS_AUTH_TYPE` is `none`, `http_basic`, `password` (or `v3password`), `token` (or `v3token`),
+/// `v3applicationcredential`, or `admin_token`: a token that is sent as it is. Without it, it is `password` or `token` where there is an `OS_AUTH_URL`, `admin_token` where there is only a
 /// token, and `none` where there is neither.
 ///
 /// # Errors
@@ -59,14 +59,21 @@ pub fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Variables,
         "token" | "v3token" => log_in(&get, needed("OS_AUTH_URL")?, Proof::Token(secret("OS_TOKEN")?))?,
         "password" | "v3password" => {
             let url = needed("OS_AUTH_URL")?;
-            let user = named(&get, "OS_USERNAME", "OS_USER_ID", "OS_USER_DOMAIN")?.ok_or_else(|| {
+            let user = named(&get, "OS_USERNAME", "OS_USER_ID", "OS_USER_DOMAIN").ok_or_else(|| {
                 ClientError::Setting(format!("OS_USERNAME: not set, and OS_AUTH_TYPE {kind} needs it"))
             })?;
             log_in(&get, url, Proof::Password { user, password: secret("OS_PASSWORD")? })?
         }
+        "v3applicationcredential" => {
+            let url = needed("OS_AUTH_URL")?;
+            let id = needed("OS_APPLICATION_CREDENTIAL_ID")?;
+            let secret = secret("OS_APPLICATION_CREDENTIAL_SECRET")?;
+            log_in(&get, url, Proof::ApplicationCredential { id, secret })?
+        }
         other => {
             return Err(ClientError::Setting(format!(
-                "OS_AUTH_TYPE: `{other}` is not known; give none, http_basic, password, token or admin_token"
+                "OS_AUTH_TYPE: `{other}` is not known; give none, http_basic, password, token, v3applicationcredential or \
+                 admin_token"
             )));
         }
     };
@@ -74,8 +81,10 @@ pub fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Variables,
 }
 
 fn log_in(get: &dyn Fn(&str) -> Option<String>, url: String, proof: Proof) -> Result<Auth, ClientError> {
-    let project = named(get, "OS_PROJECT_NAME", "OS_PROJECT_ID", "OS_PROJECT_DOMAIN")?;
+    let project = named(get, "OS_PROJECT_NAME", "OS_PROJECT_ID", "OS_PROJECT_DOMAIN");
     let scope = match (get("OS_SYSTEM_SCOPE").as_deref(), project) {
+        // Keystone refuses one that is told.
+        _ if matches!(proof, Proof::ApplicationCredential { .. }) => Scope::OfProof,
         (None, Some(project)) => Scope::Project(project),
         (Some("all"), None) => Scope::System,
         (Some("all"), Some(_)) => {
@@ -105,21 +114,16 @@ fn log_in(get: &dyn Fn(&str) -> Option<String>, url: String, proof: Proof) -> Re
 }
 
 /// A user or project by its variables; the id counts before the name.
-fn named(
-    get: &dyn Fn(&str) -> Option<String>,
-    name: &str,
-    id: &str,
-    domain: &str,
-) -> Result<Option<Named>, ClientError> {
+fn named(get: &dyn Fn(&str) -> Option<String>, name: &str, id: &str, domain: &str) -> Option<Named> {
     if let Some(id) = get(id) {
-        return Ok(Some(Named::Id(id)));
+        return Some(Named::Id(id));
     }
-    let Some(name) = get(name) else { return Ok(None) };
+    let name = get(name)?;
     let by_name = get(&format!("{domain}_NAME")).map(Domain::Name);
     let by_id = get(&format!("{domain}_ID")).map(Domain::Id);
     let domain = by_id.or(by_name).or_else(|| get("OS_DEFAULT_DOMAIN").map(Domain::Id));
     // What the openstack command assumes.
-    Ok(Some(Named::Name { name, domain: domain.unwrap_or_else(|| Domain::Id("default".to_owned())) }))
+    Some(Named::Name { name, domain: domain.unwrap_or_else(|| Domain::Id("default".to_owned())) })
 }
 
 #[cfg(test)]
@@ -152,6 +156,14 @@ mod tests {
         assert!(matches!(read(&[("OS_TOKEN", "t")]).unwrap().auth, Auth::Token(_)));
         let token = login(&[("OS_TOKEN", "t"), ("OS_AUTH_URL", "https://k"), ("OS_PROJECT_ID", "p")]);
         assert!(matches!(token.proof, Proof::Token(_)));
+        let credential = login(&[
+            ("OS_AUTH_TYPE", "v3applicationcredential"),
+            ("OS_AUTH_URL", "https://k"),
+            ("OS_APPLICATION_CREDENTIAL_ID", "c"),
+            ("OS_APPLICATION_CREDENTIAL_SECRET", "s"),
+        ]);
+        assert!(matches!(&credential.proof, Proof::ApplicationCredential { id, .. } if id == "c"));
+        assert_eq!(credential.scope, Scope::OfProof);
     }
 
     #[test]
@@ -159,7 +171,7 @@ mod tests {
         let base = [("OS_AUTH_URL", "https://k/v3"), ("OS_USERNAME", "alice"), ("OS_PASSWORD", "p")];
         let user = |login: LogIn| match login.proof {
             Proof::Password { user, .. } => user,
-            Proof::Token(_) => panic!("no password"),
+            other => panic!("{other:?}"),
         };
         let with = |more: &[(&'static str, &'static str)]| login(&[&base[..], more].concat());
         let alice = |domain| Named::Name { name: "alice".into(), domain };
