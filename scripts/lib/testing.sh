@@ -144,10 +144,13 @@ failures() { grep -c $'^failed\t' "$RESULTS" || true; }
 
 # A test that is marked #[ignore] is run by the suite that starts what it needs, or it is run by nobody.
 every_ignored_test_ran() {
-  local test
+  local test list=$WORK/ignored
+  if ! cargo nextest list --workspace --locked --run-ignored only --message-format oneline >"$list" 2>"$WORK/list.log"; then
+    result failed "list of the tests that are marked #[ignore]" "see $WORK/list.log"
+  fi
   while read -r test; do
     grep -qF $'\t'"$test"$'\t' "$RESULTS" || result failed "$test" "is marked #[ignore] and no suite runs it"
-  done < <(cargo nextest list --workspace --locked --run-ignored only --message-format oneline 2>/dev/null)
+  done <"$list"
 }
 
 print_totals() {

@@ -2,7 +2,9 @@
 
   crash.py SEED [ENGINE=CYCLES ...]     ENGINE: sqlite, postgres, mariadb
 """
+import contextlib
 import random
+import sqlite3
 import sys
 import time
 
@@ -60,9 +62,49 @@ def crash(server, database, cycles, pick):
     print(f'# {acknowledged} acknowledged changes, {open_ends} in the air when the server was killed')
 
 
+def checked():
+    """The look into the tables sees a change of each kind that is only half there."""
+    half = {
+        'entry without its flag': 'UPDATE nodes SET maintenance = 0',
+        'another reason': "UPDATE nodes SET maintenance_reason = 'x'",
+        'flag without its entries': 'DELETE FROM node_maintenance',
+        'one entry less': "DELETE FROM node_maintenance WHERE type = 'operator_hold'",
+        'another reason of an entry': "UPDATE node_maintenance SET reason = 'x' WHERE type = 'operator_hold'",
+        'one history record less': 'DELETE FROM node_history WHERE id = (SELECT max(id) FROM node_history)',
+        'one audit row less': 'DELETE FROM apelora_audit WHERE seq = (SELECT max(seq) FROM apelora_audit)',
+        'a change told in another order': 'UPDATE apelora_audit SET seq = seq + 100 WHERE seq = 1',
+    }
+    with Work() as work:
+        database = Sqlite(work)
+        with Server(work, database.url) as server:
+            api = server.api()
+            api.must(201, 'POST', '/v1/nodes', {'driver': 'fake-hardware', 'name': 'n'})
+            for reason in ('one', 'two'):
+                api.must(202, 'PUT', '/v1/nodes/n/maintenance', {'reason': reason})
+            api.must(201, 'POST', '/v1/nodes/n/maintenance', {'type': 'operator_hold', 'reason': 'three'})
+            server.stop()
+        assert disagreements(database) == [], disagreements(database)
+        for what, statement in half.items():
+            with contextlib.closing(sqlite3.connect(':memory:')) as copy:
+                with contextlib.closing(sqlite3.connect(database.path)) as original:
+                    original.backup(copy)
+                copy.execute(statement)
+                assert disagreements(Opened(copy)), f'not seen: {what}'
+
+
+class Opened:
+    """A database that is already open."""
+
+    def __init__(self, connection):
+        self.connection = connection
+
+    def rows(self, statement):
+        return self.connection.execute(statement).fetchall()
+
+
 if __name__ == '__main__':
     seed_, *wanted = sys.argv[1:]
     engines = {'sqlite': Sqlite, 'postgres': Postgres, 'mariadb': MariaDb}
     print(f'# seed {seed_}')
-    report([case(engines[name], int(cycles), f'{seed_}-{name}')
+    report([('half changes are seen', checked)] + [case(engines[name], int(cycles), f'{seed_}-{name}')
             for name, _, cycles in (argument.partition('=') for argument in wanted)])

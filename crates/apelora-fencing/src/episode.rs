@@ -504,6 +504,11 @@ impl Episode {
         }
     }
 
+    /// Whether a permit is still to come.
+    pub(crate) const fn needs_lease(&self) -> bool {
+        matches!(self.phase, Phase::Intent | Phase::Opening | Phase::Looking(_))
+    }
+
     /// When it wants to be woken.
     pub(crate) const fn wake(&self) -> Option<BootTime> {
         match self.phase {

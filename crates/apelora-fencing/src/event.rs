@@ -112,6 +112,9 @@ pub enum Effect {
     SendOff(Ticket, Reading, BootTime),
     /// End the conversation; answers to it are not awaited any more.
     Close(Ticket),
+    /// Renew the lease now, beside the usual renewals: what is left of it would cut a permit short. Answered by
+    /// [`Event::Renewed`] if it succeeds.
+    Renew,
     /// Send [`Event::Woke`] at this time. A newer wake replaces an older.
     Wake(BootTime),
     /// The role is over: stop everything, let go of the lease.

@@ -84,7 +84,6 @@ fn member(
         proof: row.and_then(MemberRow::standing_proof).map(|p| p.kind),
         held: row.is_some_and(|r| r.held),
         distrusted: row.is_some_and(|r| r.distrusted),
-        last_online: row.and_then(|r| r.last_online),
         bmc_pause: pause.map(|(reason, until)| BmcPause { reason, left: until.since(known.now) }),
         ..MemberFacts::new(name.clone(), listed.map(|l| l.status.clone()))
     }
@@ -97,6 +96,10 @@ impl MemberFacts {
         let to_it =
             stored.sends.iter().filter(|s| s.member == self.name || (uuid.is_some() && s.uuid == uuid));
         self.last_send = to_it.map(|s| s.age).min();
+        let online = stored.members.get(&self.name).and_then(|r| r.last_online);
+        let since = |ago: Option<Duration>| ago.zip(online).is_some_and(|(ago, online)| online < ago);
+        self.online_since_send = since(self.last_send);
+        self.online_since_gap = since(stored.history_gap);
         self
     }
 }

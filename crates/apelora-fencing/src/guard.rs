@@ -253,18 +253,13 @@ fn single(c: &Case<'_>) -> (Option<ReasonCode>, Measured) {
 
 fn loop_guard(c: &Case<'_>) -> (Option<ReasonCode>, Measured) {
     let limit = c.limits.loop_guard;
-    let refuses = c.member.last_send.is_some_and(|sent| sent < limit && !online_since(c.member, sent));
+    let refuses = c.member.last_send.is_some_and(|sent| sent < limit && !c.member.online_since_send);
     (refuses.then_some(ReasonCode::PoweredOffRecently), Measured::Time { is: c.member.last_send, limit })
-}
-
-/// Whether the member was stored as Online again later than `ago`.
-fn online_since(member: &MemberFacts, ago: Duration) -> bool {
-    member.last_online.is_some_and(|online| online < ago)
 }
 
 fn history(c: &Case<'_>) -> (Option<ReasonCode>, Measured) {
     let limit = c.limits.loop_guard;
-    let refuses = c.world.history_gap.is_some_and(|gap| gap < limit && !online_since(c.member, gap));
+    let refuses = c.world.history_gap.is_some_and(|gap| gap < limit && !c.member.online_since_gap);
     (refuses.then_some(ReasonCode::HistoryLost), Measured::Time { is: c.world.history_gap, limit })
 }
 

@@ -149,8 +149,7 @@ impl LeaseReading {
         let o = &self.observer;
         let patience = FRESH_TIMEOUTS * o.io_timeout;
         let is_old = |at: u64| o.monotime.checked_sub(at).is_none_or(|age| age > patience);
-        let live =
-            |h: &&HostRow| h.state == Some(HostState::Live) && h.host_id != o.host_id && h.host_id != host_id;
+        let other_live = |h: &HostRow| h.state == Some(HostState::Live) && h.host_id != o.host_id;
         let joined_hosts =
             self.hosts.iter().filter(|h| h.state.is_some_and(|s| s != HostState::Free)).count();
         let checks = [
@@ -162,7 +161,7 @@ impl LeaseReading {
             (o.renewal_last_result != 1, Doubt::RenewalResult),
             (is_old(o.renewal_last_success), Doubt::OwnRenewalOld),
             (self.host(host_id).is_some_and(|h| is_old(h.last_check)), Doubt::RowCheckOld),
-            (joined_hosts > 2 && !self.hosts.iter().any(|h| live(&h)), Doubt::NoOtherLive),
+            (joined_hosts > 2 && !self.hosts.iter().any(other_live), Doubt::NoOtherLive),
         ];
         checks.into_iter().filter(|(applies, _)| *applies).map(|(_, doubt)| doubt).collect()
     }

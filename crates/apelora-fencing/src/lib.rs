@@ -4,6 +4,7 @@
 //! clock, a socket or a thread: time, ids and everything read from outside are arguments. `docs/fencing.md` draws the
 //! machine; the worker's shell executes its effects.
 
+pub mod canon;
 pub mod decide;
 mod episode;
 pub mod event;
@@ -21,6 +22,7 @@ pub mod proof;
 mod reading;
 pub mod reason;
 pub mod record;
+pub mod replay;
 pub mod supervisor;
 pub mod time;
 mod track;

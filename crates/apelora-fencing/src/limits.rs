@@ -194,6 +194,11 @@ impl Limits {
                     >= n(self.lease_renewal) + n(self.send_deadline) + n(self.lease_margin),
                 "a lease renewed in time always covers a send",
             ),
+            (
+                n(self.lease_ttl) - n(self.lease_margin)
+                    >= n(self.permit_valid) + n(self.send_deadline) + n(self.lease_margin),
+                "a lease renewed just now covers a whole permit and the send at its end",
+            ),
             (n(self.permit_valid) < n(self.fence_after_min), "a permit is shorter than the grace"),
             (
                 n(self.permit_valid) + n(self.send_deadline) < n(self.lease_ttl),

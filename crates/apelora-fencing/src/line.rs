@@ -81,6 +81,18 @@ impl Line {
         self.outstanding.is_some()
     }
 
+    /// Whether `member` was seen alive and that is not written yet.
+    pub(crate) fn saw_alive(&self, member: &MemberName) -> bool {
+        let waiting = self.pending.observed.get(member).is_some_and(|seen| *seen != Seen::Away);
+        let going = match &self.outstanding {
+            Some((_, Write::Observed(seen))) => {
+                seen.iter().any(|o| o.member == *member && o.seen != Seen::Away)
+            }
+            _ => false,
+        };
+        waiting || going
+    }
+
     /// The next write, if it may go now.
     pub(crate) fn next(&mut self, now: BootTime, ticket: Ticket) -> Option<Effect> {
         if self.outstanding.is_some() {

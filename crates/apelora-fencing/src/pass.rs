@@ -1,6 +1,8 @@
 //! What one pass leads to: observations to store, proofs by lease, refusals to audit, the record in progress, an adoption,
 //! an intent.
 
+use std::sync::Arc;
+
 use crate::decide::{Action, Decision, decide};
 use crate::episode::Episode;
 use crate::event::{Effect, Pass, Why};
@@ -47,7 +49,7 @@ impl Supervisor {
         match pass.stored.clone() {
             Some(stored) => {
                 self.line.unsettled = false;
-                self.judge((now, began), pass, stored, effects);
+                self.judge(now, pass, stored, effects);
             }
             // Nothing new, and a record in preparation ends.
             None => {
@@ -76,13 +78,7 @@ impl Supervisor {
         }
     }
 
-    fn judge(
-        &mut self,
-        (now, began): (BootTime, BootTime),
-        pass: Pass,
-        stored: Persisted,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn judge(&mut self, now: BootTime, pass: Pass, stored: Persisted, effects: &mut Vec<Effect>) {
         let mine = self.episode.as_ref().map(|e| e.member.clone());
         let known = Known {
             now,
@@ -102,13 +98,11 @@ impl Supervisor {
         self.intend(&pass, &stored, &world, &decision);
         self.watches(now, &pass, &stored, &decision, effects);
         self.latest = Some(Latest {
-            began,
             view: pass.view.ok(),
             healing: pass.healing,
             stored,
             map: pass.map,
-            world,
-            decision,
+            judged: Arc::new((world, decision)),
         });
     }
 

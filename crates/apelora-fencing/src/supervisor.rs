@@ -1,6 +1,7 @@
 //! The supervisor of one leadership: the only entry point of the protocol.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::decide::Decision;
 use crate::episode::{Episode, Phase, Step};
@@ -16,7 +17,7 @@ use crate::track::Tracks;
 use crate::view::{ClusterView, Healing};
 use crate::watch::{Drill, Purpose, Talks};
 use crate::world::World;
-use crate::write::{CommitError, Intent, Write};
+use crate::write::{CommitError, Intent, Observation, Seen, Write};
 
 /// What is configured, beside the limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -49,21 +50,19 @@ pub struct Leadership {
 /// What the latest pass left behind.
 #[derive(Clone, Debug)]
 pub(crate) struct Latest {
-    /// When it was begun: what it read is no older.
-    pub(crate) began: BootTime,
     pub(crate) view: Option<ClusterView>,
     pub(crate) healing: Healing,
     pub(crate) stored: Persisted,
     pub(crate) map: MapState,
-    pub(crate) world: World,
-    pub(crate) decision: Decision,
+    /// The world and what was decided on it: kept for those who ask.
+    pub(crate) judged: Arc<(World, Decision)>,
 }
 
 /// The machine. Made anew with every election, so that no series outlives a leadership.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
-    pub(crate) limits: Limits,
-    pub(crate) settings: Settings,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) me: Leadership,
     /// Nothing is begun before this: one margin after the election.
     pub(crate) acts_from: BootTime,
@@ -82,6 +81,8 @@ pub struct Supervisor {
     pub(crate) drill: Drill,
     pub(crate) latest: Option<Latest>,
     pub(crate) wake: Option<BootTime>,
+    /// When the lease was last asked to be renewed early.
+    pub(crate) renewal_asked: Option<BootTime>,
 }
 
 impl Supervisor {
@@ -89,8 +90,7 @@ impl Supervisor {
     pub fn elected(now: BootTime, me: Leadership, limits: Limits, settings: Settings) -> Self {
         let acts_from = now + limits.lease_margin;
         Self {
-            limits,
-            settings,
+            settings: Arc::new(settings),
             me,
             acts_from,
             over: false,
@@ -103,9 +103,11 @@ impl Supervisor {
             line: Line::default(),
             episode: None,
             talks: Talks::default(),
-            drill: Drill { next: acts_from, ..Drill::default() },
+            drill: Drill { next: now + limits.drill_pause, ..Drill::default() },
             latest: None,
             wake: None,
+            renewal_asked: None,
+            limits: Arc::new(limits),
         }
     }
 
@@ -141,12 +143,12 @@ impl Supervisor {
 
     /// What the guards said in the latest pass.
     pub fn decision(&self) -> Option<&Decision> {
-        self.latest.as_ref().map(|l| &l.decision)
+        self.latest.as_ref().map(|l| &l.judged.1)
     }
 
     /// What they were asked about.
     pub fn world(&self) -> Option<&World> {
-        self.latest.as_ref().map(|l| &l.world)
+        self.latest.as_ref().map(|l| &l.judged.0)
     }
 
     /// The record in progress.
@@ -174,14 +176,17 @@ impl Supervisor {
         let away = latest.view.as_ref().and_then(|v| v.status(member)).is_some_and(|s| !s.is_alive());
         let withdrawn = self.line.pending.withdrawals.iter().any(|w| w.member == *member);
         let track = self.tracks.of.get(member);
-        let alive_since =
-            track.and_then(|t| t.last_alive).is_some_and(|at| at >= latest.began.earlier(proof.age));
         let settled = proof.kind != ProofKind::PowerOff
             || proof.recovery_started
             || proof.age <= self.limits.recheck_after
             || latest.map.entry(member).is_none()
             || track.is_some_and(|t| t.rechecked);
-        fresh && away && settled && !withdrawn && !alive_since && latest.healing == Healing::Off
+        fresh
+            && away
+            && settled
+            && !withdrawn
+            && !self.line.saw_alive(member)
+            && latest.healing == Healing::Off
     }
 
     pub(crate) fn step<'a>(
@@ -245,6 +250,14 @@ impl Supervisor {
             return true;
         }
         self.stale_looks = Ticket(self.tickets);
+        if let (Write::Observed(seen), Ok(_), Some(latest)) = (&write, &result, &mut self.latest) {
+            // What the latest pass read is overtaken: a proof ends here, not with the next pass.
+            for Observation { member, seen } in seen {
+                if let Some(row) = latest.stored.members.get_mut(member) {
+                    row.online = matches!(seen, Seen::Online(_));
+                }
+            }
+        }
         if let (Write::Refused(refusals), Ok(_)) = (&write, &result) {
             for refusal in refusals {
                 self.tracks.get_mut(&refusal.member).audited = Some((refusal.reasons.clone(), now));
@@ -278,6 +291,7 @@ impl Supervisor {
             episode.on_time(&mut s);
         }
         self.readings(now, effects);
+        self.renew(now, effects);
         self.look(now, effects);
         let next = self.next_wake();
         if self.wake != Some(next) || now >= next {
@@ -297,6 +311,19 @@ impl Supervisor {
         self.tracks.get_mut(&target.member).watch = None;
         self.episode =
             Some(Episode::new(intent.record, target, intent.incarnation, self.settings.dry_run, now));
+    }
+
+    /// Before a permit the lease must cover the whole of it, so that it is not cut short in mid-course (lease.md section 4).
+    fn renew(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        let needed = self.limits.lease_for_send() + self.limits.permit_valid;
+        let asked = self.renewal_asked.is_some_and(|at| now.since(at) < self.limits.lease_statement);
+        if self.episode.as_ref().is_some_and(Episode::needs_lease)
+            && self.me.deadline.since(now) < needed
+            && !asked
+        {
+            self.renewal_asked = Some(now);
+            effects.push(Effect::Renew);
+        }
     }
 
     /// Asks for a pass when it is time, when a record waits for a fresh one, or when the last one is overdue.

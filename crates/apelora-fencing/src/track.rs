@@ -15,8 +15,6 @@ pub(crate) struct Track {
     pub(crate) offline_since: Option<BootTime>,
     /// Begin of the unbroken series of `Online`.
     pub(crate) online_since: Option<BootTime>,
-    /// When it was last seen alive. Outlives every break of the series.
-    pub(crate) last_alive: Option<BootTime>,
     /// Its BMC is left alone until then, for this reason.
     pub(crate) pause: Option<(ReasonCode, BootTime)>,
     /// The refusal that was audited last, and when.
@@ -34,7 +32,7 @@ pub(crate) struct Tracks {
     /// When the latest readable view was asked for.
     pub(crate) asked: Option<BootTime>,
     /// The cluster's database leader in it.
-    leader: Option<MemberName>,
+    pub(crate) leader: Option<MemberName>,
 }
 
 impl Tracks {
@@ -66,9 +64,6 @@ impl Tracks {
             track.offline_since =
                 (listed.status == Status::Offline).then(|| track.offline_since.unwrap_or(now));
             track.online_since = listed.status.is_alive().then(|| track.online_since.unwrap_or(now));
-            if listed.status.is_alive() {
-                track.last_alive = Some(now);
-            }
         }
         for (name, track) in &mut self.of {
             if view.status(name).is_none() {

@@ -93,9 +93,10 @@ pub struct MemberFacts {
     /// How long ago a power-off was, or may have been, sent to it (to its name or its hardware).
     #[serde(rename = "last_send_ms", with = "ms::option")]
     pub last_send: Option<Duration>,
-    /// How long ago it was stored as Online again.
-    #[serde(rename = "last_online_ms", with = "ms::option")]
-    pub last_online: Option<Duration>,
+    /// Whether it was stored as Online again later than that.
+    pub online_since_send: bool,
+    /// Whether it was stored as Online again later than [`World::history_gap`].
+    pub online_since_gap: bool,
     /// Its BMC refused or did not answer, and is left alone for a while.
     pub bmc_pause: Option<BmcPause>,
 }
@@ -128,7 +129,8 @@ impl MemberFacts {
             held: false,
             distrusted: false,
             last_send: None,
-            last_online: None,
+            online_since_send: false,
+            online_since_gap: false,
             bmc_pause: None,
         }
     }

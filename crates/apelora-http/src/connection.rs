@@ -116,6 +116,10 @@ pub async fn connect_through(
     Connection::over(Box::new(tls), to, limits, peer, leaf).await
 }
 
+fn too_late() -> HttpError {
+    HttpError::Deadline { during: Step::Ready, sent: false, status: None }
+}
+
 fn handshake_error(why: &std::io::Error) -> HttpError {
     match why.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(refused) => HttpError::Tls(TlsRefusal::of(refused)),
@@ -131,11 +135,12 @@ impl Connection {
         peer: Option<SocketAddr>,
         leaf: Option<Vec<u8>>,
     ) -> Result<Self, HttpError> {
+        let limits = Limits { head: limits.head.max(SMALLEST_HEAD), ..*limits };
         let unusable = |why: String| HttpError::NotSent(Cause::Request(why));
         let host = HeaderValue::from_str(&to.host_header()).map_err(|why| unusable(why.to_string()))?;
         let meter = Arc::new(Meter::default());
         let (sender, driver) = http1::Builder::new()
-            .max_buf_size(limits.head.max(SMALLEST_HEAD))
+            .max_buf_size(limits.head)
             .handshake::<_, Full<Bytes>>(TokioIo::new(Metered::new(io, Arc::clone(&meter))))
             .await
             .map_err(|why| unusable(why.to_string()))?;
@@ -147,7 +152,7 @@ impl Connection {
             abandoned: false,
             host,
             meter,
-            limits: *limits,
+            limits,
             peer,
             leaf,
         })
@@ -211,11 +216,7 @@ impl Connection {
             return Err(HttpError::NotSent(Cause::Abandoned));
         }
         if !self.ready(by).await {
-            return Err(if Instant::now() >= by {
-                HttpError::Deadline { during: Step::Ready, sent: false, status: None }
-            } else {
-                HttpError::NotSent(Cause::Closed)
-            });
+            return Err(if Instant::now() >= by { too_late() } else { HttpError::NotSent(Cause::Closed) });
         }
         self.send_now(request, by).await
     }
@@ -229,9 +230,12 @@ impl Connection {
         if self.abandoned {
             return Err(HttpError::NotSent(Cause::Abandoned));
         }
+        if Instant::now() >= by {
+            return Err(too_late());
+        }
         let body_limit = request.body_limit.map_or(self.limits.body, |own| own.min(self.limits.body));
         let request = self.on_the_wire(request)?;
-        self.meter.allow(self.limits.head.max(SMALLEST_HEAD).saturating_add(body_limit));
+        self.meter.allow(self.limits.head.saturating_add(body_limit));
         self.abandoned = true;
         let answer = self.exchange(request, body_limit, by).await;
         self.abandoned = !matches!(answer, Ok(_) | Err(HttpError::NotSent(_)));

@@ -174,3 +174,24 @@ fn list(seen: &[(SystemPath, Option<String>)]) -> String {
     };
     seen.iter().map(one).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_pass_is_asked_again() {
+        for (status, passing) in
+            [(404, false), (405, false), (429, true), (499, false), (500, true), (503, true), (599, true)]
+        {
+            let why = RedfishError::Status { status, path: String::new(), message_id: None };
+            assert_eq!(why.is_passing(), passing, "{status}");
+        }
+        let closed = || HttpError::NotSent(Cause::Closed);
+        let garbled = HttpError::MaybeSent { cause: Cause::Protocol(String::new()), status: None };
+        assert!(RedfishError::Http(closed()).is_passing());
+        assert!(!RedfishError::Http(garbled).is_passing());
+        assert!(!RedfishError::Http(HttpError::Tls(TlsRefusal::NotTls)).is_passing());
+        assert!(!RedfishError::Auth { status: 401, message_id: None }.is_passing());
+    }
+}

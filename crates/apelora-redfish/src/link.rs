@@ -21,7 +21,7 @@ const ODATA_VERSION: HeaderName = HeaderName::from_static("odata-version");
 pub struct Traffic {
     /// Connections made, each with one TLS handshake.
     pub connections: u32,
-    /// Requests sent.
+    /// Requests, also those that were not or only half sent.
     pub requests: u32,
     /// Bytes received after TLS.
     pub received: u64,

@@ -341,6 +341,29 @@ mod tests {
     }
 
     #[test]
+    fn a_collection_is_complete_or_refused() {
+        let found = |body: &str| systems(body.as_bytes(), "/redfish/v1/Systems", 2);
+        let one = r#"{"@odata.id":"/redfish/v1/Systems/1"}"#;
+        assert_eq!(found(&format!(r#"{{"Members":[{one}]}}"#)).unwrap().len(), 1);
+        assert_eq!(found(&format!(r#"{{"Members":[{one},{one}]}}"#)).unwrap().len(), 2);
+        for (body, reason) in [
+            (format!(r#"{{"Members":[{one},{one},{one}]}}"#), "too_many_systems"),
+            (
+                format!(r#"{{"Members":[{one}],"Members@odata.nextLink":"/redfish/v1/Systems?$skip=1"}}"#),
+                "too_many_systems",
+            ),
+            (r#"{"Members":[]}"#.to_owned(), "no_system"),
+            (r#"{"Members":null}"#.to_owned(), "no_system"),
+            ("{}".to_owned(), "no_system"),
+            (r#"{"Members":[{}]}"#.to_owned(), "bad_json"),
+            (format!(r#"{{"Members":[{one}],"Members":[]}}"#), "bad_json"),
+            (r#"{"Members":[{"@odata.id":"/redfish/v1/Chassis/1"}]}"#.to_owned(), "target_foreign"),
+        ] {
+            assert_eq!(found(&body).unwrap_err().reason(), reason, "{body}");
+        }
+    }
+
+    #[test]
     fn a_message_id_has_the_form_of_one() {
         for good in
             ["Base.1.4.Success", "Base.1.16.0.ResourceNotFound", "iLO.0.10.ExtendedInfo", "IDRAC.2.4.RAC0218"]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use apelora_http::header::{AUTHORIZATION, HeaderValue};
 use apelora_http::{Cause, Connection, Endpoint, HttpError, Part, Step, Trust, connect_through};
-use apelora_lab::redfish::{After, Reply, Seen, Server, Service, TlsVersion, Whole};
+use apelora_lab::redfish::{After, Framing, Reply, Seen, Server, Service, TlsVersion, Whole};
 use tokio::time::{Instant, timeout};
 
 use crate::{LIMITS, Pipe, get, later, trusted};
@@ -22,6 +22,8 @@ impl Service for Obedient {
             "/close" => Whole { after: After::Close, ..sized(1) },
             "/half" => Whole { pace: Some(Duration::from_secs(3600)), ..sized(2) },
             "/short" => return Reply::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf".to_vec()),
+            "/chunks" => Whole { framing: Framing::Chunked, ..sized(LIMITS.body + 1) },
+            "/head" => sized(1).with_header("X-Filler", &"x".repeat(LIMITS.head)),
             "/redirect" => Whole::empty(302).with_header("Location", "/1").with_header("Set-Cookie", "a=b"),
             number => sized(number.trim_start_matches('/').parse().unwrap()),
         })
@@ -46,14 +48,33 @@ async fn bodies_up_to_the_limit_are_read() {
         let answer = connection.send(get(&format!("/{size}")), later()).await.unwrap();
         assert_eq!(answer.body.len(), size);
     }
+    let before = connection.received();
     let too_large = connection.send(get(&format!("/{}", LIMITS.body + 1)), later()).await.unwrap_err();
     match too_large {
         HttpError::TooLarge { part: Part::Body, limit, status: Some(200) } => assert_eq!(limit, LIMITS.body),
         other => panic!("{other}"),
     }
+    assert!(
+        connection.received() - before < LIMITS.body as u64 / 2,
+        "an announced length is enough to refuse"
+    );
     // What comes after it on this connection cannot be told from the body.
     let after = connection.send(get("/1"), later()).await.unwrap_err();
     assert!(matches!(after, HttpError::NotSent(Cause::Abandoned)), "{after}");
+}
+
+/// One byte more than the limit, where no length announces it, and a head of its own limit.
+#[tokio::test]
+async fn each_part_has_its_own_limit() {
+    for (path, expected, status) in [("/chunks", Part::Body, Some(200)), ("/head", Part::Head, None)] {
+        let mut connection = connected().await;
+        match connection.send(get(path), later()).await {
+            Err(HttpError::TooLarge { part, status: seen, .. }) => {
+                assert_eq!((part, seen), (expected, status));
+            }
+            other => panic!("{path}: {other:?}"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -117,6 +138,21 @@ async fn an_invalid_request_is_never_sent() {
 async fn deadlines_say_what_was_waited_for() {
     let late = connected_by(Instant::now()).await.unwrap_err();
     assert!(matches!(late, HttpError::Deadline { sent: false, .. }), "{late}");
+
+    let mut connection = connected().await;
+    for now in [true, false] {
+        let over = Instant::now();
+        let late = if now {
+            connection.send_now(get("/1"), over).await
+        } else {
+            connection.send(get("/1"), over).await
+        };
+        assert!(
+            matches!(late, Err(HttpError::Deadline { during: Step::Ready, sent: false, .. })),
+            "{late:?}"
+        );
+    }
+    assert!(connection.send(get("/1"), later()).await.is_ok(), "nothing was sent, so it can still be used");
 
     for (path, expected) in [("/never", Step::Head), ("/half", Step::Body)] {
         let mut connection = connected().await;

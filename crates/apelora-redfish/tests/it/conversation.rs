@@ -230,6 +230,26 @@ async fn a_wrong_password_is_one_request() {
     assert_eq!(server.stats().requests(), 1);
 }
 
+/// Answers everything with one status.
+struct Always(u16);
+
+impl Service for Always {
+    fn answer(&self, _request: &Seen) -> Reply {
+        Reply::Whole(Whole::empty(self.0))
+    }
+}
+
+#[tokio::test]
+async fn a_refused_account_ends_the_reading_at_once() {
+    for status in [401, 403] {
+        let server = server(Always(status), TlsVersion::V13);
+        let mut conversation = open(&server, &target(path(DELL))).await.unwrap();
+        let why = conversation.read(soon()).await.unwrap_err();
+        assert!(why.reason() == "http_auth" && !why.is_passing(), "{status}: {why}");
+        assert_eq!(server.stats().requests(), 1);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_slow_bmc_is_waited_for_until_the_deadline() {
     let server = bmc("dell-idrac9-r750");

@@ -140,11 +140,17 @@ impl Shell {
         mine.map(|verdict| verdict.reasons().into_iter().collect()).unwrap_or_default()
     }
 
-    /// One event, with a lease that is renewed as often as can be.
-    fn take(&mut self, event: Event) {
+    /// Renews the lease; returns its local deadline.
+    fn renew(&mut self) -> BootTime {
         let now = self.now();
         self.store.renew(now.since_boot(), self.me.epoch, self.me.holder).unwrap();
-        let deadline = now + (self.limits.lease_ttl - self.limits.lease_margin);
+        now + (self.limits.lease_ttl - self.limits.lease_margin)
+    }
+
+    /// One event, with a lease that is renewed as often as can be.
+    fn take(&mut self, event: Event) {
+        let deadline = self.renew();
+        let now = self.now();
         let mut effects = self.machine.on(now, Event::Renewed(deadline));
         effects.extend(self.machine.on(now, event));
         for effect in effects {
@@ -167,6 +173,10 @@ impl Shell {
             Effect::Read(ticket, by) => self.read(ticket, by),
             Effect::SendOff(ticket, _, by) => self.send_off(ticket, by),
             Effect::Close(ticket) => drop(self.talks.remove(&ticket)),
+            Effect::Renew => {
+                let deadline = self.renew();
+                self.tell(Event::Renewed(deadline));
+            }
             Effect::Wake(at) => self.wake = Some(at),
             Effect::StepDown(why) => panic!("{why:?}"),
         }

@@ -4,7 +4,7 @@ use apelora_maintenance::{Authority, Entry, LockedNode, Operation, Stamp, plan};
 use apelora_store::{Changed, Locked, NodeChange, NodeColumn, NodeKey};
 use uuid::Uuid;
 
-use super::{App, Context, store_error};
+use super::{App, Context, check, store_error};
 use crate::authorise::{self, Rule};
 use crate::error::ApiError;
 use crate::ident;
@@ -89,7 +89,7 @@ impl App {
         let uuid = row.text(NodeColumn::Uuid).unwrap_or_default();
         let read = self.store.entries(&NodeKey::Uuid(uuid.to_owned())).await.map_err(store_error)?;
         let Some(LockedNode { node, entries }) = read else { return Err(ApiError::no_node(&ident.text)) };
-        self.check(cx, &ident.text, authorise::ENTRY_GET, &node)?;
+        check(cx, &ident.text, authorise::ENTRY_GET, &node)?;
         let reader = authorise::authority(cx.caller, &node);
         Ok(ReadEntries {
             node_uuid: node.uuid,

@@ -97,16 +97,8 @@ impl App {
             found = self.look_up(&shown, cx.version, &wanted).await?;
         }
         let Some(row) = found else { return Err(ApiError::no_node(&shown)) };
-        self.check(cx, &shown, rule, &row.facts())?;
+        check(cx, &shown, rule, &row.facts())?;
         Ok(row)
-    }
-
-    /// Policy on one node: who may not see it does not learn that it exists.
-    #[expect(clippy::unused_self, reason = "policy rules become part of the application")]
-    fn check(&self, cx: Context<'_>, ident: &str, rule: Rule, node: &NodeFacts) -> Result<(), ApiError> {
-        authorise::authorise(cx.caller, authorise::NODE_GET, Some(node))
-            .map_err(|_| ApiError::no_node(ident))?;
-        authorise::authorise(cx.caller, rule, Some(node))
     }
 
     async fn look_up(
@@ -138,7 +130,7 @@ impl App {
                 .store
                 .change_node(&key, stamp, |locked| {
                     let facts = &locked.node.node;
-                    self.check(cx, ident, rule, facts)?;
+                    check(cx, ident, rule, facts)?;
                     decide(locked, &authorise::authority(cx.caller, facts))
                 })
                 .await;
@@ -159,6 +151,12 @@ impl App {
             }
         }
     }
+}
+
+/// Policy on one node: who may not see it does not learn that it exists.
+fn check(cx: Context<'_>, ident: &str, rule: Rule, node: &NodeFacts) -> Result<(), ApiError> {
+    authorise::authorise(cx.caller, authorise::NODE_GET, Some(node)).map_err(|_| ApiError::no_node(ident))?;
+    authorise::authorise(cx.caller, rule, Some(node))
 }
 
 /// How the store knows a node; `None` when nothing can be called so.

@@ -153,3 +153,122 @@ async fn what_does_not_start() {
     .await
     .unwrap();
 }
+
+/// Measured requests of a strategy: `tests/data/policy`, or the folder that `APELORA_TEST_DATA` names.
+fn measured(file: &str) -> Vec<Value> {
+    let data =
+        lab::variable_of("APELORA_TEST_DATA").map_or_else(|| lab::root().join("tests/data"), Into::into);
+    let text = std::fs::read_to_string(data.join("policy").join(file)).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    document["rows"].as_array().unwrap().clone()
+}
+
+/// Sends the request of a row and compares what the row has of the answer.
+async fn judge(lab: &Lab, row: &Value, overruled: Option<u16>) {
+    let case = row["case"].as_str().unwrap();
+    let text = |key: &str| row[key].as_str().unwrap();
+    let headers: Vec<(&str, &str)> = row["request_headers"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(k, v)| (k.as_str(), v.as_str().unwrap()))
+        .collect();
+    let answer = client::send(lab.address, text("method"), text("path"), &headers, None).await;
+    if let Some(status) = overruled {
+        assert_eq!(answer.status, status, "{case}: {}", answer.body);
+        return;
+    }
+    assert_eq!(u64::from(answer.status), row["status"].as_u64().unwrap(), "{case}: {}", answer.body);
+    for (name, value) in row["headers"].as_object().into_iter().flatten() {
+        assert_eq!(answer.header(&name.to_lowercase()), value.as_str(), "{case}");
+    }
+    if row["body"].get("error").is_some() {
+        assert_eq!(answer.json(), row["body"], "{case}");
+    } else if let Some(decoded) = row["body"].get("error_message(decoded)") {
+        let inner: Value = serde_json::from_str(answer.json()["error_message"].as_str().unwrap()).unwrap();
+        assert_eq!(&inner, decoded, "{case}");
+    }
+}
+
+/// Cases that the design overrules, with the status that it wants and why.
+const OVERRULED: [(&str, u16, &str); 8] = [
+    ("password-73-bytes", 401, "a password that bcrypt would cut is refused, and crashes nothing"),
+    ("md5-entry-login", 401, "a file with such a line is not taken, so the user is unknown"),
+    ("file-gone", 200, "the users that were read last stay"),
+    ("public-/v1/lookup", 404, "not served"),
+    ("public-/v1/heartbeat/abc", 404, "not served"),
+    ("public-/v1/continue_inspection", 404, "not served"),
+    ("create", 201, "an error of the measuring set-up"),
+    ("create-with-project-header", 201, "an error of the measuring set-up"),
+];
+
+fn overruled(row: &Value) -> Option<u16> {
+    OVERRULED.iter().find(|(case, ..)| row["case"] == *case).map(|(_, status, _)| *status)
+}
+
+#[tokio::test]
+async fn contract_http_basic() {
+    let folder = tempfile::tempdir().unwrap();
+    let user_file = folder.path().join("users");
+    let users = [
+        ("admin", "adminpw"),
+        ("colon", "a:b"),
+        ("late", "late"),
+        ("dup", "one"),
+        ("dup", "two"),
+        ("long", &"p".repeat(72)),
+    ];
+    let lines: Vec<_> = users.iter().map(|(user, password)| user_line(user, password)).collect();
+    std::fs::write(&user_file, format!("# comment\n{}", lines.concat())).unwrap();
+    let lab = Lab::configured(|config| config.auth = AuthStrategy::HttpBasic { user_file }).await;
+    let credentials = format!("Basic {}", STANDARD.encode("admin:adminpw"));
+    let headers = [
+        ("Authorization", credentials.as_str()),
+        ("X-OpenStack-Ironic-API-Version", "latest"),
+        ("Content-Type", "application/json"),
+    ];
+    let body = json!({"driver": "fake-hardware", "name": "owned"}).to_string();
+    client::send(lab.address, "POST", "/v1/nodes", &headers, Some(body.as_bytes())).await.expect(201);
+    lab.sql("UPDATE nodes SET uuid='00000001-0000-4000-8000-000000000001'").await;
+    let rows = measured("http-basic.json");
+    for row in &rows {
+        let mut row = row.clone();
+        // The rows name no version; names of nodes begin with 1.5.
+        row["request_headers"]["X-OpenStack-Ironic-API-Version"] = json!("1.115");
+        judge(&lab, &row, overruled(&row)).await;
+    }
+    println!("{} cases", rows.len());
+    assert!(!rows.is_empty());
+}
+
+#[tokio::test]
+async fn contract_noauth() {
+    let lab = Lab::sqlite().await;
+    for name in ["owned", "unowned", "third"] {
+        lab.node(name).await;
+    }
+    let rows = measured("noauth.json");
+    for row in &rows {
+        let mut row = row.clone();
+        row["request_headers"]["X-OpenStack-Ironic-API-Version"] = json!("1.115");
+        if row["method"] == "POST" {
+            // The rows do not tell the body.
+            row["request_headers"]["Content-Type"] = json!("application/json");
+            let headers: Vec<_> = row["request_headers"]
+                .as_object()
+                .unwrap()
+                .iter()
+                .map(|(k, v)| (k.as_str(), v.as_str().unwrap()))
+                .collect();
+            let body = json!({"driver": "fake-hardware"}).to_string();
+            let made = client::send(lab.address, "POST", "/v1/nodes", &headers, Some(body.as_bytes())).await;
+            assert_eq!(Some(made.status), overruled(&row), "{}", made.body);
+            // Whatever project a header names: nobody owns it.
+            assert!(made.json()["owner"].is_null());
+        } else {
+            judge(&lab, &row, overruled(&row)).await;
+        }
+    }
+    println!("{} cases", rows.len());
+    assert!(!rows.is_empty());
+}

@@ -31,15 +31,24 @@ pub(crate) struct Lab {
 
 /// The engines that are there, each with its name for messages.
 pub(crate) async fn engines() -> Vec<(&'static str, Lab)> {
-    let mut labs = vec![("SQLite", Lab::sqlite().await)];
-    for (name, variable) in
-        [("PostgreSQL", "APELORA_TEST_POSTGRES_URL"), ("MariaDB", "APELORA_TEST_MARIADB_URL")]
-    {
-        if let Some(url) = variable_of(variable) {
-            labs.push((name, Lab::on_server(&url).await));
-        }
+    let mut labs = Vec::new();
+    for name in ["SQLite", "PostgreSQL", "MariaDB"] {
+        labs.extend(on(name).await.map(|lab| (name, lab)));
     }
     labs
+}
+
+/// A server on the engine of this name, if that is there.
+pub(crate) async fn on(engine: &str) -> Option<Lab> {
+    let variable = match engine {
+        "PostgreSQL" => "APELORA_TEST_POSTGRES_URL",
+        "MariaDB" => "APELORA_TEST_MARIADB_URL",
+        _ => return Some(Lab::sqlite().await),
+    };
+    match variable_of(variable) {
+        Some(url) => Some(Lab::on_server(&url).await),
+        None => None,
+    }
 }
 
 /// The environment, read in this one place.

@@ -12,6 +12,7 @@ mod goldens;
 mod history;
 mod hostile;
 mod lab;
+mod large;
 mod limits;
 mod nodes;
 mod pages;

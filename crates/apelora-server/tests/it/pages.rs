@@ -1,7 +1,7 @@
 //! The service's own pages, and the log.
 
+use std::cell::RefCell;
 use std::io::Write;
-use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
@@ -55,13 +55,16 @@ async fn the_document() {
     assert_eq!(keys, documented);
 }
 
-/// Collects what is logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+thread_local! {
+    /// What is logged on the thread of a test, with the server on the same one.
+    static LOGGED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Log;
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        LOGGED.with_borrow_mut(|log| log.write(bytes))
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -72,17 +75,15 @@ impl Write for Log {
 // On one thread, so that the log of the test's own thread is the server's.
 #[tokio::test(flavor = "current_thread")]
 async fn one_line_for_each_request_without_bodies_and_secrets() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(|| Log).finish();
+    tracing::subscriber::set_global_default(subscriber).unwrap();
     let lab = Lab::sqlite().await;
     let secret = json!({"driver": "fake-hardware", "name": "n1", "driver_info": {"password": "s3cr3t-body"}});
     let made = lab.call("POST", "/v1/nodes?x=s3cr3t-query", Some(secret.clone())).await.expect(400);
     lab.call("POST", "/v1/nodes", Some(secret)).await.expect(201);
     let token = [("X-Auth-Token", "s3cr3t-token"), ("Authorization", "Basic s3cr3t")];
     client::send(lab.address, "GET", "/v1/nodes/a%0Ab%1B%5B31m", &token, None).await.expect(400);
-    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let text = String::from_utf8(LOGGED.take()).unwrap();
     let lines: Vec<_> = text.lines().filter(|l| l.contains("answered")).collect();
     assert_eq!(lines.len(), 3, "{text}");
     let id = made.header("x-openstack-request-id").unwrap();

@@ -263,3 +263,29 @@ fn make_file(path: &Path) -> Result<(), (String, io::Error)> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Sql;
+    use crate::{Cell, DatabaseUrl, Kind};
+
+    async fn pragma(conn: &mut Conn, name: &str, kind: Kind) -> Cell {
+        let sql = Sql::plain(format!("SELECT * FROM pragma_{name}"));
+        conn.fetch(sql, &[kind]).await.unwrap().remove(0).remove(0)
+    }
+
+    #[tokio::test]
+    async fn a_sqlite_writer_waits_for_the_disk_and_a_reader_cannot_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}", folder.path().join("a.db").display());
+        let pools = open(&StoreConfig::new(DatabaseUrl::parse(&url).unwrap())).await.unwrap();
+        let mut writer = pools.writer(None).await.unwrap();
+        assert_eq!(pragma(&mut writer, "journal_mode", Kind::Text).await, Cell::from("wal"));
+        assert_eq!(pragma(&mut writer, "synchronous", Kind::Int).await, Cell::Int(2));
+        assert_eq!(pragma(&mut writer, "foreign_keys", Kind::Int).await, Cell::Int(1));
+        let mut reader = pools.reader(None).await.unwrap();
+        let refused = reader.execute(Sql::plain("CREATE TABLE t (a INTEGER)")).await.unwrap_err();
+        assert!(refused.to_string().contains("readonly"), "{refused}");
+    }
+}

@@ -177,11 +177,9 @@ async fn check_server(conn: &mut Conn, database: &str) -> Result<(), ConnectErro
             "UTF8",
             "has another encoding than UTF8. Make it with ENCODING 'UTF8'",
         ),
-        Engine::MariaDb => (
-            "SELECT VERSION()",
-            "MariaDB",
-            "is not served by MariaDB. Use MariaDB 10.6 or later, PostgreSQL or SQLite",
-        ),
+        Engine::MariaDb => {
+            ("SELECT VERSION()", "MariaDB", "is not served by MariaDB. Use MariaDB, PostgreSQL or SQLite")
+        }
         Engine::Sqlite => return Ok(()),
     };
     let rows = conn.fetch(Sql::plain(sql), &[crate::Kind::Text]).await.map_err(failed)?;

@@ -139,9 +139,14 @@ async fn entries_flag_reason_history_and_audit_go_together() {
         assert_whole(&after);
         assert_eq!(after.entries, [on.entries[0].clone(), on.entries[2].clone()]);
 
+        assert_eq!(lab.texts("SELECT version FROM node_maintenance").await, ["1.0"; 2]);
+        let none = operate(&store, &uuid, &Operation::ReleaseAll, &system(), &stamp_after(6)).await.unwrap();
+        assert_eq!((none.entries.len(), none.row.bool(NodeColumn::Maintenance)), (0, Some(false)));
+        assert_whole(&store.entries(&by_uuid(&uuid)).await.unwrap().unwrap());
+
         let history = store.history(&uuid, &whole_history()).await.unwrap();
         let told: Vec<_> = history.iter().map(|h| h.event.clone().unwrap()).collect();
-        assert_eq!(told.len(), 4, "{told:?}");
+        assert_eq!(told.len(), 6, "{told:?}");
         assert!(told[0].starts_with("Maintenance asserted: operator_hold"), "{told:?}");
         assert!(told[3].starts_with("Maintenance released: operator_hold"), "{told:?}");
         assert_eq!(history[1].user.as_deref(), Some("u1"));
@@ -149,8 +154,7 @@ async fn entries_flag_reason_history_and_audit_go_together() {
         assert_eq!(history[0].author_visible_from, Some(Scope::System));
         assert_eq!(history[0].event_type.as_deref(), Some("maintenance"));
         assert_eq!(history[0].conductor.as_deref(), Some("lab"));
-        assert_eq!(lab.texts("SELECT version FROM node_history").await, ["1.3"; 4]);
-        assert_eq!(lab.texts("SELECT version FROM node_maintenance").await, ["1.0"; 2]);
+        assert_eq!(lab.texts("SELECT version FROM node_history").await, ["1.3"; 6]);
         let record = store.history_record(&uuid, &history[2].uuid).await.unwrap();
         assert_eq!(record.as_ref(), Some(&history[2]));
         let other = make_node(&store, "n2").await;
@@ -158,7 +162,7 @@ async fn entries_flag_reason_history_and_audit_go_together() {
         assert!(store.history(&other, &whole_history()).await.unwrap().is_empty());
 
         let audit = store.audit(&whole_audit()).await.unwrap();
-        assert_eq!(audit.len(), 4);
+        assert_eq!(audit.len(), 6);
         assert_eq!(
             (audit[1].user.as_str(), audit[1].project.as_str(), audit[1].scope.as_str()),
             ("u1", "p1", "owner")
@@ -167,12 +171,12 @@ async fn entries_flag_reason_history_and_audit_go_together() {
         let evidence: serde_json::Value = serde_json::from_str(&audit[0].evidence).unwrap();
         assert_eq!(evidence["entry"]["reason"], "disk");
         let by = async |query: AuditQuery| store.audit(&query).await.unwrap().len();
-        assert_eq!(by(AuditQuery { node_uuid: Some(uuid.clone()), ..whole_audit() }).await, 4);
+        assert_eq!(by(AuditQuery { node_uuid: Some(uuid.clone()), ..whole_audit() }).await, 6);
         assert_eq!(by(AuditQuery { node_uuid: Some(other), ..whole_audit() }).await, 0);
-        assert_eq!(by(AuditQuery { action: Some("maintenance.released".into()), ..whole_audit() }).await, 1);
+        assert_eq!(by(AuditQuery { action: Some("maintenance.released".into()), ..whole_audit() }).await, 3);
         assert_eq!(by(AuditQuery { user: Some("u1".into()), ..whole_audit() }).await, 2);
         assert_eq!(by(AuditQuery { from: Some(first.at), until: Some(second.at), ..whole_audit() }).await, 1);
-        assert_eq!(by(AuditQuery { after: Some(audit[2].seq), ..whole_audit() }).await, 1);
+        assert_eq!(by(AuditQuery { after: Some(audit[2].seq), ..whole_audit() }).await, 3);
         store.close().await;
     })
     .await;

@@ -134,8 +134,10 @@ async fn an_upgrade_that_was_killed_is_finished_by_the_next() {
                 .await;
             let config = lab.config.clone();
             let waiting = tokio::spawn(async move { Store::upgrade(&config).await });
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            // Nothing tells that it will go on waiting; without the lock it would be done by now.
+            tokio::time::sleep(std::time::Duration::from_secs(2)).await;
             assert!(!waiting.is_finished());
+            assert_eq!(lab.number("SELECT MAX(version) FROM apelora_migration").await, 2);
             lab.sql("UPDATE apelora_migration_lock SET holder = ''").await;
             assert!(waiting.await.unwrap().unwrap().usable);
         }

@@ -15,7 +15,7 @@ use crate::output::{Format, print, say};
 use crate::{logging, real};
 
 /// Nodes in one transaction of a backfill: enough to be quick, few enough to hold nobody up.
-const BACKFILL_BATCH: u32 = 100;
+pub(super) const BACKFILL_BATCH: u32 = 100;
 
 pub(super) fn run(verb: Db, environment: Vec<(OsString, OsString)>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -96,8 +96,7 @@ fn host(config: &DatabaseConfig) -> String {
     config.host.clone().unwrap_or_else(real::host_name)
 }
 
-/// Runs the backfill, and shows how far it is on the standard error.
-pub(super) async fn bring_together(store: &Store, host: &str) -> Result<BackfillReport, Failure> {
+async fn bring_together(store: &Store, host: &str) -> Result<BackfillReport, Failure> {
     let mut shown = Progress::new();
     let report = store
         .backfill(BACKFILL_BATCH, &mut || real::stamp(host), &mut |progress| shown.at(progress))
@@ -110,13 +109,13 @@ pub(super) async fn bring_together(store: &Store, host: &str) -> Result<Backfill
 /// How far a backfill is: a bar on a terminal, else a line for each tenth.
 enum Progress {
     Bar(ProgressBar),
-    Lines { last_tenth: u64 },
+    Lines(Tenths),
 }
 
 impl Progress {
     fn new() -> Self {
         if !io::stderr().is_terminal() {
-            return Self::Lines { last_tenth: 0 };
+            return Self::Lines(Tenths::default());
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} nodes, {eta} left") {
@@ -131,10 +130,8 @@ impl Progress {
                 bar.set_length(progress.total);
                 bar.set_position(progress.done);
             }
-            Self::Lines { last_tenth } => {
-                let tenth = (progress.done * 10).checked_div(progress.total).unwrap_or(10);
-                if tenth > *last_tenth {
-                    *last_tenth = tenth;
+            Self::Lines(tenths) => {
+                if tenths.passed(progress) {
                     say(&format!("{} of {} nodes", progress.done, progress.total));
                 }
             }
@@ -145,6 +142,20 @@ impl Progress {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// Which steps of a long way are worth a line.
+#[derive(Default)]
+pub(super) struct Tenths(u64);
+
+impl Tenths {
+    /// Whether another tenth is done.
+    pub(super) fn passed(&mut self, progress: BackfillProgress) -> bool {
+        let now = (progress.done * 10).checked_div(progress.total).unwrap_or(10);
+        let passed = now > self.0;
+        self.0 = now;
+        passed
     }
 }
 
@@ -233,6 +244,14 @@ mod tests {
             report_json(&report).to_string(),
             r#"{"examined":12,"reconciled":3,"legacy_made":2,"legacy_ended":0,"fault_ended":0,"flags_raised":1,"amended":0,"refreshed":0}"#
         );
+    }
+
+    #[test]
+    fn a_long_backfill_says_ten_times_how_far_it_is() {
+        let mut tenths = Tenths::default();
+        let told = (0..=1000).filter(|done| tenths.passed(BackfillProgress { done: *done, total: 1000 }));
+        assert_eq!(told.collect::<Vec<_>>(), [100, 200, 300, 400, 500, 600, 700, 800, 900, 1000]);
+        assert!(Tenths::default().passed(BackfillProgress { done: 0, total: 0 }));
     }
 
     #[test]

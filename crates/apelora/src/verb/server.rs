@@ -1,9 +1,9 @@
 //! `apelora server`: the control plane.
 
 use apelora_server::{Microversion, Server, ServerConfig as HttpConfig, Sources, StartError};
-use apelora_store::{Store, StoreConfig};
+use apelora_store::{BackfillProgress, Store, StoreConfig};
 
-use super::db::bring_together;
+use super::db::{BACKFILL_BATCH, Tenths};
 use crate::config::{OneLine, Provenance, ServerConfig};
 use crate::failure::Failure;
 use crate::{logging, real, signals, upkeep};
@@ -28,13 +28,32 @@ async fn serve(config: ServerConfig) -> Result<(), Failure> {
     let server = bind(http, store.clone()).await?;
     // Clients that connect meanwhile wait: nobody is to see flags and entries that do not agree.
     if store.note_pin(config.pin.is_some()).await.map_err(|e| Failure::because(&e))? {
-        let report = bring_together(&store, &host).await?;
-        tracing::info!(?report, "flags and entries brought together");
+        bring_together(&store, &host).await?;
     }
     let tasks = upkeep::start(&store, config.history, real::now);
     tracing::info!("the Bare Metal API is at {}", server.url());
     server.serve(stop).await;
     drop(tasks);
+    Ok(())
+}
+
+/// The backfill, told in the log.
+async fn bring_together(store: &Store, host: &str) -> Result<(), Failure> {
+    let mut tenths = Tenths::default();
+    let mut told = |progress: BackfillProgress| {
+        if tenths.passed(progress) {
+            tracing::info!(
+                done = progress.done,
+                total = progress.total,
+                "bringing flags and entries together"
+            );
+        }
+    };
+    let report = store
+        .backfill(BACKFILL_BATCH, &mut || real::stamp(host), &mut told)
+        .await
+        .map_err(|e| Failure::because(&e))?;
+    tracing::info!(?report, "flags and entries brought together");
     Ok(())
 }
 

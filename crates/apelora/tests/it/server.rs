@@ -92,3 +92,46 @@ fn http_basic_asks_for_a_password() {
     assert_eq!(request(&at, "GET", "/v1/nodes", "").0, 401);
     assert_eq!(request(&at, "GET", "/", "").0, 200);
 }
+
+#[test]
+fn history_is_cleaned_up_as_its_settings_say() {
+    let here = folder();
+    let environment = [("APELORA_HISTORY_MAX_ENTRIES", "3"), ("APELORA_HISTORY_CLEANUP_INTERVAL_SECS", "1")];
+    let server =
+        Running::start(&mut apelora(here.path(), &environment, &["server", "--listen", "127.0.0.1:0"]));
+    let at = address(&server.err("http://"));
+    assert_eq!(request(&at, "POST", "/v1/nodes", r#"{"driver": "fake-hardware", "name": "n1"}"#).0, 201);
+    for n in 0..8 {
+        let body = format!(r#"{{"reason": "number {n}"}}"#);
+        assert_eq!(request(&at, "PUT", "/v1/nodes/n1/maintenance", &body).0, 202);
+    }
+    server.err("history cleaned up");
+    let (_, left) = request(&at, "GET", "/v1/nodes/n1/history", "");
+    let left: serde_json::Value = serde_json::from_str(&left).unwrap();
+    let events: Vec<_> = left["history"].as_array().unwrap().iter().map(|h| h["event"].to_string()).collect();
+    assert!(events.len() >= 3 && events.last().unwrap().contains("number 7"), "{events:?}");
+    assert!(!events.iter().any(|e| e.contains("number 0")), "{events:?}");
+}
+
+#[test]
+fn a_pin_hides_typed_maintenance_and_its_end_brings_flags_and_entries_together() {
+    let here = folder();
+    let pinned = [("APELORA_PIN_MAX_MICROVERSION", "1.115")];
+    let server = Running::start(&mut apelora(here.path(), &pinned, &["server", "--listen", "127.0.0.1:0"]));
+    let at = address(&server.err("http://"));
+    let (status, body) = request(&at, "GET", "/v1/nodes", "");
+    assert!(status == 406 && body.contains("[1.1, 1.115]"), "{status} {body}");
+    assert_eq!(server.stop("-TERM").0, Some(0));
+
+    let free = Running::start(&mut apelora(here.path(), &[], &["server", "--listen", "127.0.0.1:0"]));
+    free.err("flags and entries brought together");
+    let at = address(&free.err("http://"));
+    assert_eq!(request(&at, "GET", "/v1/nodes", "").0, 200);
+    assert_eq!(free.stop("-TERM").0, Some(0));
+
+    let again = Running::start(&mut apelora(here.path(), &[], &["server", "--listen", "127.0.0.1:0"]));
+    again.err("http://");
+    let (code, _, log) = again.stop("-TERM");
+    assert_eq!(code, Some(0));
+    assert!(!log.contains("brought together"), "{log}");
+}
