@@ -44,6 +44,9 @@ pub(crate) enum Verb {
     /// Ask who may do what, and why.
     #[command(subcommand)]
     Policy(Policy),
+    /// Look into decisions about switching servers off.
+    #[command(subcommand)]
+    Fence(Fence),
     /// Print the version of the program and of the API that it serves.
     Version {
         #[command(flatten)]
@@ -79,6 +82,13 @@ pub(crate) struct DbVerb {
     pub(crate) process: Process<DatabaseConfig>,
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+/// Look into decisions about switching servers off.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Fence {
+    /// Decide again on worlds as they are stored with each decision: JSON in, one JSON line for each out.
+    Replay,
 }
 
 /// A verb that asks a server.

@@ -82,8 +82,8 @@ async fn the_entries_of_all_nodes_come_page_by_page() {
     assert_eq!(entries.len(), 1_001);
     assert!(entries[0].stale && !entries[1_000].stale);
     assert_eq!(
-        (entries[0].entry.asserted_by.as_deref(), entries[0].entry.extra["load"].to_string()),
-        (None, "1.50".into())
+        (entries[0].entry.asserted_by.as_deref(), entries[0].node.owner.as_deref()),
+        (None, Some("p1"))
     );
     assert_eq!(serde_json::to_value(&entries[5]).unwrap(), placed(5, true));
     let asked: Vec<_> = server.seen().into_iter().map(|seen| seen.path).collect();

@@ -194,7 +194,7 @@ pub(crate) struct ListEntries {
     #[arg(long)]
     pub(crate) all_nodes: bool,
     /// Only entries whose project is no longer owner or lessee of the node
-    #[arg(long, requires = "all_nodes")]
+    #[arg(long, requires = "all_nodes", conflicts_with = "node")]
     pub(crate) stale: bool,
     #[command(flatten)]
     pub(crate) remote: Remote,

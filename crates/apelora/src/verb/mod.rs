@@ -2,6 +2,7 @@
 
 mod db;
 mod demo;
+mod fence;
 mod history;
 mod maintenance;
 mod node;
@@ -31,6 +32,7 @@ pub(crate) fn run(cli: Cli, environment: Vec<(OsString, OsString)>) -> Result<()
         Verb::Node(verb) => node::run(verb, environment),
         Verb::History(verb) => history::run(verb, environment),
         Verb::Policy(verb) => policy::run(verb, environment),
+        Verb::Fence(verb) => fence::run(&verb),
         Verb::Version { output } => version::print(output.format),
     }
 }
