@@ -187,13 +187,13 @@ impl Client {
             }
             call.path = format!("{path}{}", query.0);
             let (more, follow) = decode::<P>(&self.call(&call).await?)?.into_parts();
-            let done = more.is_empty() || !follow;
             // A server that ignores the marker would be asked for ever.
-            if let (Some(last), Some(first)) = (items.last(), more.last())
-                && P::marker(last) == P::marker(first)
+            if let (Some(before), Some(now)) = (items.last(), more.last())
+                && P::marker(before) == P::marker(now)
             {
                 return Err(ClientError::Answer("the same page twice".to_owned()));
             }
+            let done = more.is_empty() || !follow;
             items.extend(more);
             if done {
                 return Ok(items);
@@ -247,7 +247,7 @@ impl Client {
         let mut request = Request::new(call.method, &path)
             .header(ACCEPT, JSON)
             .header(USER_AGENT, AGENT)
-            .header(VERSION, HeaderValue::try_from(version.to_string()).unwrap_or(JSON))
+            .header(VERSION, version.header()?)
             .body(call.body.clone());
         if !call.body.is_empty() {
             request = request.header(CONTENT_TYPE, JSON);

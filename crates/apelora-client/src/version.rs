@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use apelora_http::header::HeaderValue;
+
+use crate::ClientError;
+
 /// A version `1.N` of the Bare Metal API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(u16);
@@ -22,6 +26,11 @@ impl Version {
     #[must_use]
     pub const fn minor(self) -> u16 {
         self.0
+    }
+
+    /// As the value of the header that asks for it.
+    pub(crate) fn header(self) -> Result<HeaderValue, ClientError> {
+        HeaderValue::try_from(self.to_string()).map_err(|why| ClientError::Input(why.to_string()))
     }
 
     /// Reads `1.N`.

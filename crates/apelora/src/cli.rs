@@ -37,7 +37,7 @@ pub(crate) enum Verb {
     Demo(Demo),
     /// Work with nodes and their maintenance.
     #[command(subcommand)]
-    Node(Node),
+    Node(Box<Node>),
     /// Look back at what happened to a node.
     #[command(subcommand)]
     History(History),
@@ -75,29 +75,25 @@ pub(crate) struct Process<C: Configuration> {
     pub(crate) settings: Flags<C>,
 }
 
-/// A verb on the database.
+/// A verb that prints a result, and its settings.
 #[derive(Debug, Args)]
-pub(crate) struct DbVerb {
+pub(crate) struct Asked<C: Configuration> {
     #[command(flatten)]
-    pub(crate) process: Process<DatabaseConfig>,
+    pub(crate) process: Process<C>,
     #[command(flatten)]
     pub(crate) output: Output,
 }
+
+/// A verb on the database.
+pub(crate) type DbVerb = Asked<DatabaseConfig>;
+/// A verb that asks a server.
+pub(crate) type Remote = Asked<ClientSettings>;
 
 /// Look into decisions about switching servers off.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Fence {
     /// Decide again on worlds as they are stored with each decision: JSON in, one JSON line for each out.
     Replay,
-}
-
-/// A verb that asks a server.
-#[derive(Debug, Args)]
-pub(crate) struct Remote {
-    #[command(flatten)]
-    pub(crate) process: Process<ClientSettings>,
-    #[command(flatten)]
-    pub(crate) output: Output,
 }
 
 /// Look back at what happened to a node.

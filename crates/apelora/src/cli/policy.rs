@@ -2,14 +2,14 @@
 
 use clap::{Args, Subcommand};
 
-use super::{Output, Process};
+use super::Asked;
 use crate::config::PolicyConfig;
 
 /// Ask who may do what, and why.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Policy {
     /// Check the policy files; with rules, say whether a caller passes them on a node, and which check decides.
-    Check(CheckPolicy),
+    Check(Box<CheckPolicy>),
     /// Print every built-in rule with what it permits, as a policy file.
     Sample,
     /// Judge rules: JSON lines in, JSON lines out.
@@ -51,9 +51,7 @@ pub(crate) struct CheckPolicy {
     #[arg(long, value_name = "PROJECT", help_heading = "Entry", requires = "entry_type")]
     pub(crate) entry_project: Option<String>,
     #[command(flatten)]
-    pub(crate) process: Process<PolicyConfig>,
-    #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) asked: Asked<PolicyConfig>,
 }
 
 /// For whom to judge.

@@ -29,7 +29,7 @@ pub(crate) fn run(cli: Cli, environment: Vec<(OsString, OsString)>) -> Result<()
         }
         Verb::Db(verb) => db::run(verb, environment),
         Verb::Demo(options) => demo::run(&options),
-        Verb::Node(verb) => node::run(verb, environment),
+        Verb::Node(verb) => node::run(*verb, environment),
         Verb::History(verb) => history::run(verb, environment),
         Verb::Policy(verb) => policy::run(verb, environment),
         Verb::Fence(verb) => fence::run(&verb),

@@ -18,10 +18,11 @@ use crate::printable::printable;
 
 pub(super) fn run(verb: Policy, environment: Vec<(OsString, OsString)>) -> Result<(), Failure> {
     match verb {
-        Policy::Check(options) => check(options, environment),
+        Policy::Check(options) => check(*options, environment),
         Policy::Sample => crate::output::raw(&sample()),
         Policy::Eval => {
-            apelora_policy::eval(io::stdin().lock(), io::BufWriter::new(io::stdout().lock()))?;
+            // By lines, for whoever asks and waits for each answer.
+            apelora_policy::eval(io::stdin().lock(), io::stdout().lock())?;
             Ok(())
         }
     }
@@ -35,7 +36,7 @@ struct Place {
 
 fn check(options: CheckPolicy, environment: Vec<(OsString, OsString)>) -> Result<(), Failure> {
     let variables = openstack(&environment);
-    let (config, _) = configure(options.process, environment)?;
+    let (config, _) = configure(options.asked.process, environment)?;
     let rules = compile(&config.policy)?;
     if let Some(unknown) = options.rules.iter().find(|name| rules.rule(name).is_none()) {
         return Err(no_rule(unknown, &rules).into());
@@ -70,7 +71,7 @@ fn check(options: CheckPolicy, environment: Vec<(OsString, OsString)>) -> Result
         "rules": explained.iter().map(explanation_json).collect::<Vec<_>>(),
         "warnings": rules.warnings().iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
-    print(options.output.format, &text(&rules, &explained, standing), &json)?;
+    print(options.asked.output.format, &text(&rules, &explained, standing), &json)?;
     if allowed { Ok(()) } else { Err(Failure::Shown) }
 }
 

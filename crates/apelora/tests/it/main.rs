@@ -13,3 +13,4 @@ mod policy;
 mod running;
 mod server;
 mod settings;
+mod terminal;
