@@ -21,7 +21,7 @@ use apelora_http::Method;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Call, Page, Query};
-use crate::{Client, ClientError, Entry};
+use crate::{Client, ClientError, Entry, Refusal};
 
 /// The node of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -70,12 +70,18 @@ impl Client {
     /// leases the node.
     ///
     /// # Errors
-    /// [`ClientError`]; 404 when the server has no such list.
+    /// [`ClientError`]; [`ClientError::Lacks`] when the server has no such list.
     pub async fn entries_of_all_nodes(&self, stale_only: bool) -> Result<Vec<PlacedEntry>, ClientError> {
         let mut query = Query::default();
         if stale_only {
             query.push("stale", "true");
         }
-        self.pages::<Body>(Call::new(Method::Get, "/apelora/v1/maintenance".to_owned()), &query).await
+        let call = Call::new(Method::Get, "/apelora/v1/maintenance".to_owned());
+        self.pages::<Body>(call, &query).await.map_err(|why| match why {
+            ClientError::Refused(Refusal { status: 404, .. }) => {
+                ClientError::Lacks { what: "a list of the entries of all nodes" }
+            }
+            other => other,
+        })
     }
 }

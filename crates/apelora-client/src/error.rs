@@ -70,6 +70,12 @@ pub enum ClientError {
         /// The lowest version of the server.
         lowest: Version,
     },
+    /// The server has no such resource, at no version.
+    #[error("this server does not have {what}; upgrade it, or check that the endpoint is an Apelora server")]
+    Lacks {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// The answer is not one of the Bare Metal API.
     #[error("the answer is not as expected ({0}); check that the endpoint is a Bare Metal API")]
     Answer(String),

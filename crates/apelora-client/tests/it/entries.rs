@@ -4,7 +4,7 @@ use apelora_client::{ClientError, NewEntry};
 use apelora_lab::redfish::{Reply, Whole};
 use serde_json::{Value, json};
 
-use crate::lab::{ControlPlane, Scripted, node, refused};
+use crate::lab::{ControlPlane, Scripted, fault, node, refused};
 
 /// Numbers that no machine number holds.
 const NUMBERS: &str = r#"{"load":1.5,"big":12345678901234567890123}"#;
@@ -103,4 +103,14 @@ async fn a_server_that_repeats_a_page_is_not_asked_for_ever() {
     let outcome = server.client().entries_of_all_nodes(false).await;
     assert!(matches!(outcome, Err(ClientError::Answer(_))), "{outcome:?}");
     assert_eq!(server.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn a_server_without_the_list_of_all_nodes_is_said_to_lack_it() {
+    let server = Scripted::start([Reply::Whole(fault(404, "Not Found"))]).await;
+    let outcome = server.client().entries_of_all_nodes(true).await;
+    assert!(
+        matches!(&outcome, Err(why @ ClientError::Lacks { .. }) if why.to_string().contains("upgrade")),
+        "{outcome:?}"
+    );
 }
