@@ -38,6 +38,8 @@ pub(crate) struct Api {
     pub(crate) scheme: &'static str,
     pub(crate) local: SocketAddr,
     pub(crate) body_timeout: Duration,
+    /// Held while one of the service's own pages asks the database.
+    pub(crate) probe: tokio::sync::Mutex<()>,
 }
 
 /// What is known of a request besides its content; for its answer and for its line in the log.
