@@ -17,7 +17,7 @@ fn data() -> PathBuf {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place where these tests read the environment")]
-fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 

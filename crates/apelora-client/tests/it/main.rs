@@ -8,5 +8,6 @@ mod entries;
 mod identity;
 mod lab;
 mod nodes;
+mod real_keystone;
 mod retries;
 mod versions;
