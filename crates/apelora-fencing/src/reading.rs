@@ -116,10 +116,14 @@ impl Supervisor {
             let watched = track.is_some_and(|t| t.watch.is_some());
             mine != Some(member) && !paused && !watched && !self.talks.with(member) && !lab(member)
         };
-        if let Some(member) = self.drill.due(now, map, &self.limits, free)
+        if now < self.drill.next {
+            return;
+        }
+        let due = self.drill.due(now, map, &self.limits, free);
+        self.drill.next = now + Drill::pause(map, &self.limits);
+        if let Some(member) = due
             && let Some(entry) = map.get(&member)
         {
-            self.drill.next = now + Drill::pause(map, &self.limits);
             let target = Target { member, entry: entry.clone(), map: map.sha() };
             self.talks.start(&mut s, target, Purpose::Drill);
         }

@@ -356,6 +356,9 @@ impl Supervisor {
         let full = self.talks.count(Purpose::Watch) >= self.limits.watch_at_most;
         let watch = watches.map(|w| w.next.max(self.acts_from)).min().filter(|_| !full);
         let episode = self.episode.as_ref().and_then(Episode::wake);
-        [episode, watch, Some(self.me.deadline)].into_iter().flatten().fold(look, BootTime::min)
+        let mapped = matches!(self.latest.as_ref().map(|l| &l.map), Some(MapState::Valid(_)));
+        let drills = mapped && self.talks.count(Purpose::Drill) == 0;
+        let drill = drills.then(|| self.drill.next.max(self.acts_from));
+        [episode, watch, drill, Some(self.me.deadline)].into_iter().flatten().fold(look, BootTime::min)
     }
 }

@@ -7,9 +7,13 @@ pub(crate) fn folder() -> PathBuf {
     if let Some(named) = setting("APELORA_TEST_DATA") {
         return named.into();
     }
+    root().join("tests/data")
+}
+
+/// The workspace's root.
+pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = here.ancestors().find(|a| a.join("Cargo.lock").is_file()).expect("a workspace root above");
-    root.join("tests/data")
+    here.ancestors().find(|a| a.join("Cargo.lock").is_file()).expect("a workspace root above").into()
 }
 
 /// A setting of a test run.

@@ -180,8 +180,8 @@ struct Worker {
     talks: Vec<(Ticket, usize)>,
     permit: Option<PermitRequest>,
     wake: Option<BootTime>,
-    /// The last answered look: when, and who was Offline.
-    looked: Option<(BootTime, u8)>,
+    /// The last answered look: when, who was Offline, and which map it read.
+    looked: Option<(BootTime, u8, usize)>,
     /// The members whose present life it saw Online.
     met: u8,
     barred: bool,
@@ -413,7 +413,7 @@ impl Exploration {
                 offline |= 1 << m;
             }
         }
-        s.workers[w].looked = Some((asked, offline));
+        s.workers[w].looked = Some((asked, offline, s.map));
         self.tell(s, w, Event::Pass(Box::new(pass)));
     }
 
@@ -474,7 +474,8 @@ impl Exploration {
                 let fenced = row.proof.is_some_and(|p| p.incarnation == row.incarnation);
                 s.must("PROOF-PERSON-WINS", !fenced);
                 s.must("no send to a held member", !row.held);
-                s.must("SEND-MAPPED", self.maps[s.map].sha() == Some(record.map) || s.workers[w].hung);
+                let seen = s.workers[w].looked.map(|(_, _, map)| self.maps[map].sha());
+                s.must("SEND-MAPPED", seen == Some(Some(record.map)));
                 s.must("SEND-LOOP", !s.servers[m].sent_lately);
                 s.servers[m].sent_lately = true;
             }
@@ -521,7 +522,7 @@ impl Exploration {
     /// The first byte of a power-off leaves now.
     fn sends(&self, s: &mut State, w: usize, m: usize) {
         let worker = &s.workers[w];
-        let (asked, offline) = worker.looked.expect("a send after a look");
+        let (asked, offline, _) = worker.looked.expect("a send after a look");
         let fresh = s.now.since(asked) <= self.limits.permit_valid;
         let minority = 2 * offline.count_ones() < self.members as u32;
         let was_offline = offline & (1 << m) != 0;
@@ -1019,7 +1020,8 @@ impl Exploration {
             parts.whole(lease.holder == Some(holder(w)));
             let until = worker.permit.as_ref().map(|p| p.until().since(s.now));
             parts.whole(until);
-            if let Some((asked, offline)) = worker.looked {
+            if let Some((asked, offline, map)) = worker.looked {
+                parts.whole(map);
                 parts.whole(s.now.since(asked).min(ticks(2)));
                 for (m, name) in self.names.iter().enumerate() {
                     parts.of(name, offline & (1 << m) != 0);
