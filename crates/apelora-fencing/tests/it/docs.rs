@@ -25,6 +25,10 @@ fn every_guard_is_documented() {
     let page = page();
     let decision = decide(&crate::guards::ripe(), &Limits::PRODUCTION);
     for Finding { guard, .. } in &decision.verdicts[0].findings {
-        assert!(page.contains(&format!("| `{}` | ", guard.as_str())), "docs/fencing.md lacks `{}`", guard.as_str());
+        assert!(
+            page.contains(&format!("| `{}` | ", guard.as_str())),
+            "docs/fencing.md lacks `{}`",
+            guard.as_str()
+        );
     }
 }

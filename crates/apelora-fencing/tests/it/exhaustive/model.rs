@@ -474,8 +474,6 @@ impl Exploration {
                 let fenced = row.proof.is_some_and(|p| p.incarnation == row.incarnation);
                 s.must("PROOF-PERSON-WINS", !fenced);
                 s.must("no send to a held member", !row.held);
-                let seen = s.workers[w].looked.map(|(_, _, map)| self.maps[map].sha());
-                s.must("SEND-MAPPED", seen == Some(Some(record.map)));
                 s.must("SEND-LOOP", !s.servers[m].sent_lately);
                 s.servers[m].sent_lately = true;
             }
@@ -522,13 +520,14 @@ impl Exploration {
     /// The first byte of a power-off leaves now.
     fn sends(&self, s: &mut State, w: usize, m: usize) {
         let worker = &s.workers[w];
-        let (asked, offline, _) = worker.looked.expect("a send after a look");
+        let (asked, offline, map) = worker.looked.expect("a send after a look");
         let fresh = s.now.since(asked) <= self.limits.permit_valid;
         let minority = 2 * offline.count_ones() < self.members as u32;
         let was_offline = offline & (1 << m) != 0;
         let lease = s.store.lease;
         let covered = lease.epoch == worker.epoch && lease.expires_at >= s.db() + self.limits.send_deadline;
         let record = s.store.records.iter().find(|r| r.status.is_open()).cloned();
+        let mapped = record.as_ref().is_some_and(|r| self.maps[map].sha() == Some(r.map));
         let own = record.is_some_and(|r| {
             r.status == RecordStatus::Sent && self.index(&r.member) == m && r.epoch == worker.epoch
         });
@@ -536,6 +535,7 @@ impl Exploration {
         s.must("SEND-GUARDED: fewer than half Offline", minority);
         s.must("LEASE-COVERS-SEND", covered);
         s.must("SEND-INTENT-FIRST", own);
+        s.must("SEND-MAPPED", mapped);
         let host = self.own_hosts.then_some(w);
         s.must("SEND-NOT-SELF", host != Some(m));
     }
