@@ -96,8 +96,11 @@ impl Supervisor {
         let mine = self.episode.as_ref().map(|e| &e.member);
         let mut s =
             Step { now, limits: &self.limits, tickets: &mut self.tickets, line: &mut self.line, effects };
-        for (member, track) in &self.tracks.of {
-            let Some(watch) = track.watch.as_ref().filter(|w| now >= w.next) else { continue };
+        // Who waits longest goes first, so that BMCs that answer slowly do not keep the others waiting for ever.
+        let watches = self.tracks.of.iter().filter_map(|(member, t)| Some((member, t.watch.as_ref()?)));
+        let mut due: Vec<_> = watches.filter(|(_, w)| now >= w.next).collect();
+        due.sort_by_key(|(_, w)| w.next);
+        for (member, watch) in due {
             let full = self.talks.count(Purpose::Watch) >= self.limits.watch_at_most;
             if !full && mine != Some(member) && !self.talks.with(member) {
                 let target = Target { member: member.clone(), entry: watch.entry.clone(), map: map.sha() };

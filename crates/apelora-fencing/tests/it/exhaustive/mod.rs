@@ -1,7 +1,11 @@
 //! Every state that two supervisors can get into, within written bounds.
 
 mod bfs;
+mod canonical;
+mod ghosts;
 mod model;
+mod shell;
+mod steps;
 
 use std::time::Instant;
 

@@ -1,12 +1,11 @@
 //! One supervisor at a bench: no latency but what a test asks for, every call written down.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use apelora_fencing::event::{BmcError, Effect, Event, Outcome, Pass, ReadDone, Why};
 use apelora_fencing::identity::RawIdentity;
-use apelora_fencing::map::{BmcMap, MapState};
+use apelora_fencing::map::MapState;
 use apelora_fencing::memory::MemoryStore;
 use apelora_fencing::name::{Epoch, HolderId};
 use apelora_fencing::proof::{PowerWord, Reported, SendAnswer, SendReport};
@@ -26,6 +25,9 @@ pub(crate) struct Call {
 
 /// How the BMC of a test answers the n-th reading of a member.
 pub(crate) type Answers = Box<dyn FnMut(&Rig, &str, usize) -> (u64, Result<Reported, BmcError>)>;
+
+/// What a test does to the database before a commit of a kind.
+pub(crate) type Before = Box<dyn FnMut(&mut MemoryStore, &'static str)>;
 
 pub(crate) struct Rig {
     pub(crate) supervisor: Supervisor,
@@ -50,7 +52,7 @@ pub(crate) struct Rig {
     /// The map after the next intent.
     pub(crate) map_after_intent: Option<MapState>,
     /// Called before each commit with its kind: where a test changes the world in between.
-    pub(crate) before: Option<Box<dyn FnMut(&mut MemoryStore, &'static str)>>,
+    pub(crate) before: Option<Before>,
     todo: VecDeque<(u64, Todo)>,
     wake: Option<u64>,
     me: (Epoch, HolderId),
@@ -67,15 +69,6 @@ enum Todo {
 }
 
 const START: u64 = 1_000_000;
-
-pub(crate) fn lab_map(names: &[MemberName], edit: usize) -> MapState {
-    let entries: Vec<_> = names
-        .iter()
-        .map(|n| format!("\"{n}\": {{\"provider\": \"lima\", \"address\": \"apelora-{n}\"}}"))
-        .collect();
-    let json = format!("{{\"members\": {{{}}}}}{}", entries.join(","), " ".repeat(edit));
-    MapState::Valid(Arc::new(BmcMap::parse(json.as_bytes(), &[]).unwrap()))
-}
 
 pub(crate) fn power(member: &str, power: PowerWord) -> Result<Reported, BmcError> {
     Ok(Reported { identity: RawIdentity::LabName(format!("apelora-{member}")), power, detail: String::new() })
@@ -127,7 +120,7 @@ impl Rig {
             ),
             store,
             limits,
-            map: lab_map(&names, 0),
+            map: crate::data::lab_map(&names, 0),
             status: vec![Status::Online; members],
             database_leader: names.last().cloned(),
             names,
@@ -295,8 +288,8 @@ impl Rig {
                 self.call("look", "");
                 self.look(ticket);
             }
-            Effect::Commit(ticket, write) => self.commit(ticket, write),
-            Effect::Permit(ticket, request) => self.commit(ticket, Write::Permit(request)),
+            Effect::Commit(ticket, write) => self.commit(ticket, &write),
+            Effect::Permit(ticket, request) => self.commit(ticket, &Write::Permit(request)),
             Effect::Open(ticket, target, _) => {
                 self.call("open", target.member.as_str());
                 self.talks.push((ticket, target.member));
@@ -364,8 +357,8 @@ impl Rig {
         self.tell(Event::Pass(Box::new(pass)));
     }
 
-    fn commit(&mut self, ticket: Ticket, write: Write) {
-        let kind = kind(&write);
+    fn commit(&mut self, ticket: Ticket, write: &Write) {
+        let kind = kind(write);
         self.call(kind, "");
         if let Some(before) = &mut self.before {
             before(&mut self.store, kind);
@@ -375,7 +368,7 @@ impl Rig {
         let made = fate.as_ref().map_or(self.database, |(_, _, made)| *made);
         let mut answer: Result<Committed, CommitError> = Err(CommitError::Unavailable);
         if made {
-            let (result, rows) = self.store.commit(self.db(), self.me, &write);
+            let (result, rows) = self.store.commit(self.db(), self.me, write);
             answer = result;
             self.audit.extend(rows.into_iter().map(|r| (self.now, r)));
         }
@@ -387,7 +380,7 @@ impl Rig {
         {
             self.map = map;
         }
-        if let (Write::Permit(request), Ok(_)) = (&write, &answer) {
+        if let (Write::Permit(request), Ok(_)) = (write, &answer) {
             self.permit = Some(request.until());
         }
         self.answer(0, Event::Done(ticket, Outcome::Committed(answer)));
