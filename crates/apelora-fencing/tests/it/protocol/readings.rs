@@ -1,5 +1,7 @@
 //! Readings without a record: watching, reading a proof once more, the idle drill.
 
+use apelora_fencing::BootTime;
+use apelora_fencing::lease::{HostRow, HostState, LeaseConfig, LeaseHost, LeaseReading, Observer};
 use apelora_fencing::proof::PowerWord;
 use apelora_fencing::record::ProofKind;
 use apelora_fencing::supervisor::Settings;
@@ -242,4 +244,86 @@ fn a_proof_by_watching_is_a_power_off_proof() {
     let mut rig = half_dead(2, PowerWord::Off);
     rig.run(120_000);
     assert_eq!(rig.store.members[&rig.names[0]].proof.unwrap().kind, ProofKind::PowerOff);
+}
+
+/// Three hosts in one lockspace; `m000` (host 1) renews until 20 s and is dead for its observer 141 s later.
+fn leases(now: u64) -> Vec<LeaseReading> {
+    let seconds = 10_000 + now / 1_000;
+    let host = |id: u64| {
+        let last_live = if id == 1 { seconds.min(10_020) } else { seconds };
+        let unchanged = seconds - last_live;
+        let state = match unchanged {
+            0..=80 => HostState::Live,
+            81..=140 => HostState::Fail,
+            _ => HostState::Dead,
+        };
+        HostRow {
+            host_id: id,
+            state: Some(state),
+            owner_id: id,
+            generation: 1,
+            timestamp: last_live,
+            last_check: seconds,
+            last_live,
+            io_timeout: 10,
+            owner_name: format!("host-{id}"),
+        }
+    };
+    let observer = Observer {
+        host_id: 2,
+        monotime: seconds,
+        io_timeout: 10,
+        joined: true,
+        space_dead: false,
+        killing_pids: false,
+        renew_fail: false,
+        corrupt_result: 0,
+        renewal_last_result: 1,
+        renewal_last_success: seconds,
+    };
+    let hosts = vec![host(1), host(2), host(3)];
+    vec![LeaseReading {
+        lockspace: "vg".into(),
+        read_at: BootTime::default(),
+        daemon: "d".into(),
+        observer,
+        hosts,
+    }]
+}
+
+#[test]
+fn a_dead_lease_proves_with_an_attested_watchdog_and_not_without() {
+    for watchdog in [true, false] {
+        let host = LeaseHost { host_ids: [("vg".into(), 1)].into(), watchdog };
+        let config = LeaseConfig { lockspaces: vec!["vg".into()], members: [("m000".into(), host)].into() };
+        let mut rig = Rig::with(2, Settings { leases: config, ..Settings::default() });
+        rig.leases = leases;
+        rig.run(30_000);
+        assert_eq!(
+            rig.store.members[&rig.names[0]].leases.len(),
+            1,
+            "the lease is stored while the member is Online"
+        );
+        rig.set(0, "Offline");
+        rig.run(180_000);
+        assert!(!rig.is_fenced(0), "dead since 161 s, and twice a renewal apart");
+        rig.run(200_000);
+        assert_eq!(rig.is_fenced(0), watchdog);
+        let kind = rig.store.members[&rig.names[0]].proof.map(|p| p.kind);
+        assert_eq!(kind, watchdog.then_some(ProofKind::LeaseDead));
+        // A lease that went on is a member that lives.
+        assert!(rig.times("send").is_empty() && rig.times("read").is_empty());
+    }
+}
+
+#[test]
+fn a_lease_that_was_never_seen_alive_proves_nothing() {
+    let host = LeaseHost { host_ids: [("vg".into(), 1)].into(), watchdog: true };
+    let config = LeaseConfig { lockspaces: vec!["vg".into()], members: [("m000".into(), host)].into() };
+    let mut rig = Rig::with(2, Settings { leases: config, ..Settings::default() });
+    rig.set(0, "Offline");
+    rig.run(200_000);
+    rig.leases = leases;
+    rig.run(300_000);
+    assert!(!rig.is_fenced(0));
 }

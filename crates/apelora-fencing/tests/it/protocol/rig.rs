@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use apelora_fencing::event::{BmcError, Effect, Event, Outcome, Pass, ReadDone, Why};
 use apelora_fencing::identity::RawIdentity;
+use apelora_fencing::lease::LeaseReading;
 use apelora_fencing::map::MapState;
 use apelora_fencing::memory::MemoryStore;
 use apelora_fencing::name::{Epoch, HolderId};
@@ -44,6 +45,8 @@ pub(crate) struct Rig {
     pub(crate) audit: Vec<(u64, AuditRow)>,
     pub(crate) answers: Option<Answers>,
     pub(crate) send: SendAnswer,
+    /// What the lease daemon says at a time.
+    pub(crate) leases: fn(u64) -> Vec<LeaseReading>,
     /// What becomes of the next commits of these kinds.
     pub(crate) fates: VecDeque<(&'static str, CommitError, bool)>,
     pub(crate) database: bool,
@@ -131,6 +134,7 @@ impl Rig {
             audit: Vec::new(),
             answers: None,
             send: SendAnswer::Accepted,
+            leases: |_| Vec::new(),
             fates: VecDeque::new(),
             database: true,
             renews: true,
@@ -330,6 +334,12 @@ impl Rig {
         }
     }
 
+    fn lease_readings(&self) -> Vec<LeaseReading> {
+        let mut readings = (self.leases)(self.now);
+        readings.iter_mut().for_each(|r| r.read_at = self.boot());
+        readings
+    }
+
     fn look(&mut self, ticket: Ticket) {
         self.ids += 1;
         let list = |by: &MemberName| {
@@ -349,7 +359,7 @@ impl Rig {
             view: self.view.clone().map(|()| list(first)),
             second: second.map_or(SecondView::Missing, |by| SecondView::Seen(list(by))),
             healing: Healing::Off,
-            leases: Vec::new(),
+            leases: self.lease_readings(),
             stored: self.database.then(|| self.store.read(self.db())),
             map: self.map.clone(),
             fresh_id: RecordId(Uuid::from_u128(self.ids)),
