@@ -154,6 +154,7 @@ fn a_restart_may_begin_at_once_and_not_after_a_return() {
     rig.answers = Some(Box::new(|_, member, _| (0, power(member, PowerWord::Off))));
     let name = rig.names[0].clone();
     while !rig.is_fenced(0) {
+        assert!(rig.now < 120_000, "never fenced");
         assert!(!rig.supervisor.may_recover(rig.boot(), &name));
         rig.run(rig.now + 500);
     }

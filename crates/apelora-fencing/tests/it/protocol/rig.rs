@@ -231,7 +231,8 @@ impl Rig {
     /// Lets everything happen until `end` milliseconds after the election.
     pub(crate) fn run(&mut self, end: u64) {
         let mut renewal = self.now;
-        loop {
+        for steps in 0.. {
+            assert!(steps < 300_000, "the machine turns in a circle at {} ms", self.now);
             let next = self
                 .todo
                 .iter()
