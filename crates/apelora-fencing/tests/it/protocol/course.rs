@@ -283,6 +283,80 @@ fn a_proof_that_the_store_learns_too_late_proves_nothing() {
 }
 
 #[test]
+fn what_was_seen_counts_even_if_it_could_not_be_stored() {
+    // Seen Online after the send, and the database does not take that before the record ends.
+    let mut rig =
+        failed(|_, since| if since.is_some_and(|s| s > 15) { PowerWord::Off } else { PowerWord::On });
+    rig.run(31_000);
+    rig.set(0, "Online");
+    (0..9).for_each(|_| rig.fates.push_back(("observed", CommitError::Unavailable, false)));
+    rig.run(36_000);
+    rig.set(0, "Offline");
+    rig.run(60_000);
+    assert_eq!(rig.ends(), [("failed", ReasonCode::BackOnline, true)]);
+    assert!(!rig.is_fenced(0));
+}
+
+#[test]
+fn a_failed_reading_between_two_offs_starts_the_count_again() {
+    let mut rig = failed(|_, _| PowerWord::On);
+    rig.answers = Some(Box::new(|rig, member, _| {
+        let since = rig.times("send").first().map(|sent| rig.now - sent);
+        let result = match since {
+            None => power(member, PowerWord::On),
+            Some(750) => trouble(ReasonCode::BmcUnreachable, true),
+            Some(_) => power(member, PowerWord::Off),
+        };
+        (0, result)
+    }));
+    rig.run(60_000);
+    assert_eq!(rig.times("final")[0] - rig.times("send")[0], 2_000, "Off again from 1 s on");
+}
+
+#[test]
+fn the_permit_waits_for_a_look_after_the_opening() {
+    let mut rig = failed(on_until_sent(0));
+    rig.open_takes = 6_000;
+    rig.run(60_000);
+    // A pass at 35 s sees everything hold, but the conversation is open at 36 s only.
+    assert_eq!((rig.times("intent")[0], rig.times("permit")[0]), (30_000, 36_000));
+    assert!(rig.times("look").contains(&36_000));
+}
+
+#[test]
+fn rows_that_were_read_before_the_own_write_ended_decide_nothing() {
+    let mut rig = failed(on_until_sent(0));
+    rig.look_takes = 700;
+    rig.run(120_000);
+    assert_eq!(rig.ends(), [("success", ReasonCode::PoweredOff, true)]);
+    assert!(rig.times("adopt").is_empty(), "the own record is not another leader's");
+    assert_eq!(rig.times("intent").len(), 1);
+}
+
+#[test]
+fn what_the_intent_excludes() {
+    type Change = fn(&mut apelora_fencing::memory::MemoryStore, &apelora_fencing::MemberName);
+    let changes: [Change; 4] = [
+        |s, m| drop(s.confirm_off(std::time::Duration::ZERO, m, apelora_fencing::Incarnation(1))),
+        |s, m| s.set_held(m, true),
+        |s, m| s.members.get_mut(m).unwrap().online = true,
+        |s, m| s.members.get_mut(m).unwrap().distrusted = true,
+    ];
+    for change in changes {
+        let mut rig = failed(|_, _| PowerWord::On);
+        let name = rig.names[0].clone();
+        rig.before = Some(Box::new(move |store, kind| {
+            if kind == "intent" {
+                change(store, &name);
+            }
+        }));
+        rig.run(31_000);
+        assert_eq!(rig.times("intent").len(), 1);
+        assert!(rig.store.records.is_empty() && rig.times("open").is_empty());
+    }
+}
+
+#[test]
 fn what_the_permit_excludes_for_the_last_time() {
     type Change = fn(&mut apelora_fencing::memory::MemoryStore, &apelora_fencing::MemberName);
     let changes: [(Change, ReasonCode); 4] = [

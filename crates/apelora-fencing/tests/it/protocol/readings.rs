@@ -181,6 +181,40 @@ fn recovery_stops_when_the_cluster_is_not_seen() {
 }
 
 #[test]
+fn recovery_needs_a_pass_that_is_fresh_and_lists_the_member() {
+    let mut rig = fenced_by_power();
+    rig.run(81_000);
+    let name = rig.names[0].clone();
+    assert!(rig.supervisor.may_recover(rig.boot(), &name));
+    rig.now += 10_000;
+    assert!(!rig.supervisor.may_recover(rig.boot(), &name), "no pass for eleven seconds");
+
+    let mut rig = fenced_by_power();
+    rig.names.remove(0);
+    rig.status.remove(0);
+    rig.run(81_000);
+    assert!(!rig.supervisor.may_recover(rig.boot(), &name), "removed from the cluster");
+}
+
+#[test]
+fn a_return_that_could_not_be_stored_stops_recovery_all_the_same() {
+    let mut rig = fenced_by_power();
+    rig.run(81_000);
+    let name = rig.names[0].clone();
+    assert!(rig.supervisor.may_recover(rig.boot(), &name));
+    rig.database = false;
+    rig.set(0, "Online");
+    rig.run(86_000);
+    assert!(!rig.supervisor.may_recover(rig.boot(), &name), "seen alive, not stored");
+    rig.set(0, "Offline");
+    rig.run(88_000);
+    rig.database = true;
+    rig.run(91_000);
+    assert!(rig.store.members[&name].online, "stored with the first pass that could");
+    assert!(!rig.supervisor.may_recover(rig.boot(), &name), "stored, and the pass before it is overtaken");
+}
+
+#[test]
 fn the_drill_reads_one_bmc_every_ten_seconds_and_all_within_a_quarter_of_an_hour() {
     let mut rig = Rig::drilling(3);
     rig.answers = Some(Box::new(|_, member, _| (0, power(member, PowerWord::On))));

@@ -52,6 +52,11 @@ pub(crate) struct Rig {
     pub(crate) database: bool,
     pub(crate) renews: bool,
     pub(crate) renewal_every: u64,
+    pub(crate) open_takes: u64,
+    /// How long a pass takes; it reads the database at its begin.
+    pub(crate) look_takes: u64,
+    /// By how much the cluster's answer is older than the question.
+    pub(crate) asked_before: u64,
     /// The map after the next intent.
     pub(crate) map_after_intent: Option<MapState>,
     /// Called before each commit with its kind: where a test changes the world in between.
@@ -139,6 +144,9 @@ impl Rig {
             database: true,
             renews: true,
             renewal_every: 10_000,
+            open_takes: 0,
+            look_takes: 0,
+            asked_before: 0,
             before: None,
             map_after_intent: None,
             todo: VecDeque::new(),
@@ -298,7 +306,7 @@ impl Rig {
             Effect::Open(ticket, target, _) => {
                 self.call("open", target.member.as_str());
                 self.talks.push((ticket, target.member));
-                self.answer(0, Event::Done(ticket, Outcome::Opened(Ok(()))));
+                self.answer(self.open_takes, Event::Done(ticket, Outcome::Opened(Ok(()))));
             }
             Effect::Read(ticket, _) => {
                 let member = self.member_of(ticket);
@@ -349,7 +357,8 @@ impl Rig {
                 status: s.clone(),
                 failure_domain: None,
             });
-            ClusterView::new(self.boot(), by.clone(), self.database_leader.clone(), listed.collect()).unwrap()
+            let asked = self.boot().earlier(Duration::from_millis(self.asked_before));
+            ClusterView::new(asked, by.clone(), self.database_leader.clone(), listed.collect()).unwrap()
         };
         let mut online =
             self.names.iter().zip(&self.status).rev().filter(|(_, s)| **s == Status::Online).map(|(n, _)| n);
@@ -365,7 +374,7 @@ impl Rig {
             map: self.map.clone(),
             fresh_id: RecordId(Uuid::from_u128(self.ids)),
         };
-        self.tell(Event::Pass(Box::new(pass)));
+        self.answer(self.look_takes, Event::Pass(Box::new(pass)));
     }
 
     fn commit(&mut self, ticket: Ticket, write: &Write) {

@@ -67,13 +67,21 @@ fn whatever_is_not_an_unbroken_series_starts_again() {
 #[test]
 fn a_gap_of_more_than_two_intervals_breaks_it() {
     // The view takes so long that the next look comes late: the rig jumps, as after a suspend.
-    for (jump, expected) in [(4_000, 30_000), (12_000, 60_000)] {
+    for (jump, expected) in [(4_000, 30_000), (9_999, 30_000), (12_000, 60_000)] {
         let mut rig = rig();
         rig.run(20_001);
         rig.now += jump;
         let at = first_intent(&mut rig);
         assert!(at >= expected && at < expected + 12_000, "jump {jump}: {at}");
     }
+}
+
+#[test]
+fn an_answer_from_before_the_question_is_no_answer() {
+    let mut rig = rig();
+    rig.asked_before = 1;
+    rig.run(100_000);
+    assert!(rig.times("intent").is_empty());
 }
 
 #[test]
