@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::event::Pass;
-use crate::map::{Access, MapState};
+use crate::map::MapState;
 use crate::name::MemberName;
 use crate::record::{MemberRow, Persisted};
 use crate::supervisor::Settings;
@@ -72,13 +72,12 @@ fn member(
     let track = known.tracks.of.get(name);
     let offline_for = track.and_then(|t| t.offline_since).zip(known.tracks.asked);
     let entry = pass.map.entry(name);
-    let is_lab = entry.is_some_and(|e| matches!(e.access, Access::Lima { .. }));
     let pause = track.and_then(|t| t.pause).filter(|(_, until)| known.now < *until);
     MemberFacts {
         failure_domain: listed.and_then(|l| l.failure_domain.clone()),
         offline_for: offline_for.map(|(since, asked)| asked.since(since)),
         mapped: entry.is_some(),
-        lab_refused: is_lab && !known.settings.allow_lab,
+        lab_refused: entry.is_some() && !known.settings.may_use(entry),
         own_host: known.settings.own_host.as_ref() == Some(name),
         ever_online: row.is_some_and(|r| r.incarnation.0 > 0),
         proof: row.and_then(MemberRow::standing_proof).map(|p| p.kind),
