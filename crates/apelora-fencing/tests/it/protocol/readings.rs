@@ -62,7 +62,7 @@ fn a_watched_member_that_runs_is_proven_nothing() {
             },
         )
     }));
-    rig.run(140_000);
+    rig.run(200_000);
     assert!(!rig.is_fenced(0));
     rig.run(260_000);
     assert!(rig.is_fenced(0));
