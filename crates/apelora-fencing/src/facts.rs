@@ -94,7 +94,8 @@ impl MemberFacts {
         let uuid = pass.map.entry(&self.name).and_then(|e| e.identity.uuid());
         let to_it =
             stored.sends.iter().filter(|s| s.member == self.name || (uuid.is_some() && s.uuid == uuid));
-        self.last_send = to_it.map(|s| s.age).min();
+        // A record's own permit must not speak against its own send; another send waits for its end anyway.
+        self.last_send = to_it.filter(|s| !s.open).map(|s| s.age).min();
         let online = stored.members.get(&self.name).and_then(|r| r.last_online);
         let since = |ago: Option<Duration>| ago.zip(online).is_some_and(|(ago, online)| online < ago);
         self.online_since_send = since(self.last_send);

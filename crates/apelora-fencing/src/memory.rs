@@ -199,7 +199,12 @@ impl MemoryStore {
         let open = self.records.iter().find(|r| r.status.is_open());
         let sends = self.records.iter().filter_map(|r| {
             let age = now.saturating_sub(r.send_at?);
-            (age < self.loop_guard).then(|| SendRow { member: r.member.clone(), uuid: r.uuid, age })
+            (age < self.loop_guard).then(|| SendRow {
+                member: r.member.clone(),
+                uuid: r.uuid,
+                age,
+                open: r.status.is_open(),
+            })
         });
         Persisted {
             members: self.members.iter().map(|(name, m)| (name.clone(), m.row(now))).collect(),

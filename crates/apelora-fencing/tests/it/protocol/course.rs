@@ -1,5 +1,7 @@
 //! The course of one record.
 
+use std::time::Duration;
+
 use apelora_fencing::ReasonCode;
 use apelora_fencing::event::Why;
 use apelora_fencing::identity::RawIdentity;
@@ -165,6 +167,21 @@ fn a_permit_that_ends_before_the_reading_does_sends_nothing() {
     }
 }
 
+/// A pass between the permit and the send sees the permit in the database: it is not an earlier power-off.
+#[test]
+fn the_own_permit_does_not_speak_against_the_own_send() {
+    for (interval, slow) in [(1, 1_500), (1, 4_000), (2, 2_500), (5, 4_500)] {
+        let mut rig = failed(on_until_sent(0)).limited(|l| l.pass_interval = Duration::from_secs(interval));
+        rig.answers = Some(Box::new(move |rig, member, _| {
+            let sent = !rig.times("send").is_empty();
+            let word = if sent { PowerWord::Off } else { PowerWord::On };
+            (if sent { 0 } else { slow }, power(member, word))
+        }));
+        rig.run(90_000);
+        assert_eq!(rig.ends(), [("success", ReasonCode::PoweredOff, true)], "{interval} {slow}");
+    }
+}
+
 #[test]
 fn another_server_is_refused_and_left_alone() {
     for (reason, pause) in [
@@ -241,8 +258,7 @@ fn a_starting_bmc_is_tried_again_within_the_permit() {
 #[test]
 fn seen_online_before_the_send_refuses_and_after_it_proves_nothing() {
     // The reading takes four seconds, and a pass every two sees the return before the permit would have been used.
-    let mut rig =
-        failed(|_, _| PowerWord::On).limited(|l| l.pass_interval = std::time::Duration::from_secs(2));
+    let mut rig = failed(|_, _| PowerWord::On).limited(|l| l.pass_interval = Duration::from_secs(2));
     rig.answers = Some(Box::new(|_, member, _| (4_000, power(member, PowerWord::On))));
     rig.run(30_500);
     assert_eq!(rig.times("intent").len(), 1);
@@ -337,7 +353,7 @@ fn rows_that_were_read_before_the_own_write_ended_decide_nothing() {
 fn what_the_intent_excludes() {
     type Change = fn(&mut apelora_fencing::memory::MemoryStore, &apelora_fencing::MemberName);
     let changes: [Change; 4] = [
-        |s, m| drop(s.confirm_off(std::time::Duration::ZERO, m, apelora_fencing::Incarnation(1))),
+        |s, m| drop(s.confirm_off(Duration::ZERO, m, apelora_fencing::Incarnation(1))),
         |s, m| s.set_held(m, true),
         |s, m| s.members.get_mut(m).unwrap().online = true,
         |s, m| s.members.get_mut(m).unwrap().distrusted = true,
@@ -361,7 +377,7 @@ fn what_the_permit_excludes_for_the_last_time() {
     type Change = fn(&mut apelora_fencing::memory::MemoryStore, &apelora_fencing::MemberName);
     let changes: [(Change, ReasonCode); 4] = [
         (
-            |s, m| drop(s.confirm_off(std::time::Duration::ZERO, m, apelora_fencing::Incarnation(1))),
+            |s, m| drop(s.confirm_off(Duration::ZERO, m, apelora_fencing::Incarnation(1))),
             ReasonCode::PersonConfirmed,
         ),
         (|s, m| s.set_held(m, true), ReasonCode::Held),
