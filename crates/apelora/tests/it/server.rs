@@ -1,6 +1,8 @@
 //! `apelora server`: start, log, stop.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+
+use sqlx::{Connection, Executor, SqliteConnection};
 
 use crate::command::{apelora, folder, run};
 use crate::running::{Running, address, request};
@@ -134,4 +136,23 @@ fn a_pin_hides_typed_maintenance_and_its_end_brings_flags_and_entries_together()
     let (code, _, log) = again.stop("-TERM");
     assert_eq!(code, Some(0));
     assert!(!log.contains("brought together"), "{log}");
+}
+
+#[tokio::test]
+async fn it_stops_when_asked_even_before_it_serves() {
+    let here = folder();
+    assert_eq!(run(here.path(), &[], &["db", "upgrade"]).code, 0);
+    let file = here.path().join("apelora.db");
+    let mut busy = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.unwrap();
+    busy.execute("BEGIN IMMEDIATE").await.unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let server = Running::start(&mut apelora(here.path(), &[], &["server", "--listen", &port]));
+    // It has its address before it looks whether flags and entries are to be brought together.
+    while TcpStream::connect(&port).is_err() {
+        std::thread::yield_now();
+    }
+    let (code, _, err) = server.stop("-TERM");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("asked to stop") && !err.contains("the Bare Metal API is at"), "{err}");
+    busy.execute("ROLLBACK").await.unwrap();
 }
