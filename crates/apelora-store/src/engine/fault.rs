@@ -48,16 +48,18 @@ impl Fault {
         Self::new(Class::Other, what)
     }
 
+    /// What the driver said.
+    pub(crate) fn cause(&self) -> &(dyn std::error::Error + Send + Sync) {
+        &*self.error
+    }
+
     pub(crate) fn into_cause(self) -> Cause {
         Cause::new(self.error)
     }
 
     /// Whether an answer to COMMIT says for certain that nothing of the transaction was kept.
     pub(crate) fn refuses_commit(&self) -> bool {
-        matches!(
-            self.class,
-            Class::Deadlock | Class::Serialization | Class::LockWait | Class::Unavailable
-        )
+        matches!(self.class, Class::Deadlock | Class::Serialization | Class::LockWait | Class::Unavailable)
     }
 }
 
