@@ -1,6 +1,7 @@
 //! `apelora server`: start, log, stop.
 
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 
 use sqlx::{Connection, Executor, SqliteConnection};
 
@@ -155,4 +156,32 @@ async fn it_stops_when_asked_even_before_it_serves() {
     assert_eq!(code, Some(0), "{err}");
     assert!(err.contains("asked to stop") && !err.contains("the Bare Metal API is at"), "{err}");
     busy.execute("ROLLBACK").await.unwrap();
+}
+
+#[test]
+fn a_connection_on_which_nothing_was_asked_does_not_hold_up_its_end() {
+    let here = folder();
+    let server = Running::start(&mut apelora(here.path(), &[], &["server", "--listen", "127.0.0.1:0"]));
+    let at = address(&server.err("http://"));
+    let silent = TcpStream::connect(&at).unwrap();
+    let mut begun = TcpStream::connect(&at).unwrap();
+    begun.write_all(b"GET /v1 HT").unwrap();
+    // Connections are accepted in their order.
+    assert_eq!(request(&at, "GET", "/healthz", "").0, 200);
+    let (code, _, err) = server.stop("-TERM");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(!err.contains("did not finish in time"), "{err}");
+    drop((silent, begun));
+}
+
+#[test]
+fn a_client_that_has_no_more_to_ask_gets_its_answer() {
+    let here = folder();
+    let server = Running::start(&mut apelora(here.path(), &[], &["server", "--listen", "127.0.0.1:0"]));
+    let mut client = TcpStream::connect(address(&server.err("http://"))).unwrap();
+    client.write_all(b"GET /v1/nodes HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
 }
