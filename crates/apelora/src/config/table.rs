@@ -122,6 +122,60 @@ pub(crate) static HISTORY_CLEANUP_BATCH: Setting = Setting::new(
     Some("1000"),
     "Records that the clean-up removes in one transaction (0 to 1000000; 0 stops the clean-up)",
 );
+pub(crate) static ENDPOINT: Setting = Setting::new(
+    "endpoint",
+    "URL",
+    None,
+    "The address of the API (default: OS_ENDPOINT; else the one in Keystone's catalogue; without Keystone http://127.0.0.1:6385)",
+);
+pub(crate) static CA_FILE: Setting = Setting::new(
+    "ca_file",
+    "FILE",
+    None,
+    "PEM with the only certificates to believe, of the API and of Keystone (default: OS_CACERT; else the system's)",
+);
+pub(crate) static PLAIN_HTTP: Setting = Setting::new(
+    "plain_http",
+    "0|1",
+    Some("0"),
+    "1 accepts http on other hosts than this one: everybody on the way can read passwords and tokens and change answers",
+);
+pub(crate) static REQUEST_TIMEOUT_SECS: Setting = Setting::new(
+    "request_timeout_secs",
+    "SECONDS",
+    Some("60"),
+    "Seconds that one request may take (1 to 3600)",
+);
+pub(crate) static POLICY_FILE: Setting = Setting::new(
+    "policy_file",
+    "FILE",
+    None,
+    "The policy: a YAML mapping from rule names to rules; the files of the folder `policy.d` beside it apply after it",
+);
+pub(crate) static ENFORCE_NEW_DEFAULTS: Setting = Setting::new(
+    "enforce_new_defaults",
+    "0|1",
+    Some("1"),
+    "0 lets everybody pass whom the older default rules let pass, and makes project administrators operators",
+);
+pub(crate) static ENFORCE_SCOPE: Setting = Setting::new(
+    "enforce_scope",
+    "0|1",
+    Some("1"),
+    "0 gives project administrators the authority of operators, as in older deployments",
+);
+pub(crate) static SERVICE_ROLE_ELEVATED: Setting = Setting::new(
+    "service_role_elevated",
+    "0|1",
+    Some("0"),
+    "1 makes callers with the role `service` in the project service_project equal to operators",
+);
+pub(crate) static SERVICE_PROJECT: Setting = Setting::new(
+    "service_project",
+    "NAME",
+    Some("service"),
+    "The name of the project of service_role_elevated",
+);
 pub(crate) static LOG: Setting = Setting::new(
     "log",
     "FILTER",
@@ -149,6 +203,15 @@ pub(crate) static SETTINGS: &[&Setting] = &[
     &HISTORY_MIN_DAYS,
     &HISTORY_CLEANUP_INTERVAL_SECS,
     &HISTORY_CLEANUP_BATCH,
+    &POLICY_FILE,
+    &ENFORCE_NEW_DEFAULTS,
+    &ENFORCE_SCOPE,
+    &SERVICE_ROLE_ELEVATED,
+    &SERVICE_PROJECT,
+    &ENDPOINT,
+    &CA_FILE,
+    &PLAIN_HTTP,
+    &REQUEST_TIMEOUT_SECS,
     &LOG,
     &LOG_FORMAT,
 ];
