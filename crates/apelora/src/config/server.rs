@@ -1,7 +1,6 @@
 //! The configuration of `apelora server`.
 
 use std::fs::File;
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -132,11 +131,7 @@ fn tls(values: &Resolved) -> Result<Option<TlsFiles>, OneLine> {
 /// The path of a file that can be opened, so that a wrong one is found before anything else begins.
 fn readable(values: &Resolved, setting: &Setting) -> Result<Option<PathBuf>, OneLine> {
     let Some(path) = values.optional(setting)?.map(PathBuf::from) else { return Ok(None) };
-    // A device or a pipe may never end, and cannot be read again when it changes.
-    let opened = path.metadata().and_then(|found| {
-        if found.is_file() { File::open(&path) } else { Err(io::Error::other("it is not a regular file")) }
-    });
-    match opened {
+    match File::open(&path) {
         Ok(_) => Ok(Some(path)),
         Err(e) => Err(values.refuse(
             setting,

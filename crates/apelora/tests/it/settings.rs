@@ -59,11 +59,6 @@ fn every_wrong_setting_stops_the_start_with_one_line() {
             &["--auth-strategy", "http_basic", "--http-basic-user-file", "missing.htpasswd"],
             &["--http-basic-user-file (flag)", "cannot read missing.htpasswd"],
         ),
-        (
-            &[],
-            &["--auth-strategy", "http_basic", "--http-basic-user-file", "/dev/null"],
-            &["--http-basic-user-file (flag)", "/dev/null: it is not a regular file"],
-        ),
         (&[], &["--database-url", "sqlite://a.db?mode=ro"], &["--database-url (flag)", "the path of a file"]),
         (
             &[("APELORA_HOST", "two words")],
