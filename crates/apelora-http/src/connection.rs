@@ -78,7 +78,7 @@ pub async fn connect(
 }
 
 /// Opens one connection: reads the trusted certificates, dials, and completes the TLS handshake, all by `by` and within
-/// `limits.connect`. No request is sent. A Unix socket has no TLS, so `trust` is not used for it.
+/// `limits.connect`. No request is sent. A Unix socket and plain HTTP have no TLS, so `trust` is not used for them.
 ///
 /// # Errors
 /// [`HttpError::Tls`] when the peer is refused, [`HttpError::NotSent`] when it is not reached, [`HttpError::Deadline`].

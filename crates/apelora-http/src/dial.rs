@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::time::{Instant, timeout_at};
 
-use crate::endpoint::HttpsEndpoint;
+use crate::endpoint::HostPort;
 use crate::{Cause, Endpoint};
 
 /// A byte stream.
@@ -45,7 +45,7 @@ impl Dial for Network {
     fn dial<'a>(&'a self, to: &'a Endpoint, by: Instant) -> Dialing<'a> {
         Box::pin(async move {
             match to {
-                Endpoint::Https(https) => tcp(https, by).await,
+                Endpoint::Https(to) | Endpoint::Http(to) => tcp(to, by).await,
                 Endpoint::Unix(path) => {
                     let stream = UnixStream::connect(path)
                         .await
@@ -57,7 +57,7 @@ impl Dial for Network {
     }
 }
 
-async fn tcp(to: &HttpsEndpoint, by: Instant) -> Result<Dialed, Cause> {
+async fn tcp(to: &HostPort, by: Instant) -> Result<Dialed, Cause> {
     let resolve = |why| Cause::Resolve { host: to.host().to_owned(), why };
     let addresses: Vec<SocketAddr> = match to.resolved() {
         Some(only) => vec![only],

@@ -8,24 +8,30 @@ use rustls::pki_types::ServerName;
 /// The port of `https` when an address names none.
 const HTTPS_PORT: u16 = 443;
 
-/// A peer: a host and port spoken to over TLS, or a Unix socket.
+/// The port of `http` when an address names none.
+const HTTP_PORT: u16 = 80;
+
+/// A peer: a host and port spoken to over TLS, the same without TLS, or a Unix socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// HTTPS over TCP.
-    Https(HttpsEndpoint),
+    Https(HostPort),
+    /// HTTP over TCP, readable and changeable by everybody on the way. Whoever makes one says why that is acceptable.
+    Http(HostPort),
     /// HTTP over a Unix stream socket; the socket's file permissions are its authentication.
     Unix(PathBuf),
 }
 
-/// Host and port of an HTTPS peer.
+/// Host and port of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HttpsEndpoint {
+pub struct HostPort {
     host: String,
     port: u16,
+    default_port: u16,
     resolved: Option<SocketAddr>,
 }
 
-/// Why a text is not the address of an HTTPS peer.
+/// Why a text is not the address of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// A scheme, path, query or user was given.
@@ -45,6 +51,58 @@ impl Endpoint {
     /// # Errors
     /// When the text has a scheme, a path, a user, no valid host or no valid port.
     pub fn https(address: &str) -> Result<Self, EndpointError> {
+        HostPort::read(address, HTTPS_PORT).map(Self::Https)
+    }
+
+    /// Reads the same forms as [`https`](Self::https), for a peer that is spoken to **without TLS**: one on this host,
+    /// or one for which the operator has accepted that.
+    ///
+    /// # Errors
+    /// As [`https`](Self::https).
+    pub fn plain_http(address: &str) -> Result<Self, EndpointError> {
+        HostPort::read(address, HTTP_PORT).map(Self::Http)
+    }
+
+    /// A Unix socket.
+    #[must_use]
+    pub fn unix(path: &Path) -> Self {
+        Self::Unix(path.to_owned())
+    }
+
+    /// The same peer, but only at this address: its name is not resolved again. The certificate is still checked
+    /// against the name. A Unix socket stays as it is.
+    #[must_use]
+    pub fn only_at(&self, address: SocketAddr) -> Self {
+        match self {
+            Self::Https(to) => Self::Https(HostPort { resolved: Some(address), ..to.clone() }),
+            Self::Http(to) => Self::Http(HostPort { resolved: Some(address), ..to.clone() }),
+            Self::Unix(path) => Self::Unix(path.clone()),
+        }
+    }
+
+    /// The value of the `Host` header.
+    pub(crate) fn host_header(&self) -> String {
+        match self {
+            Self::Https(to) | Self::Http(to) => to.authority(),
+            Self::Unix(_) => "localhost".to_owned(),
+        }
+    }
+
+    /// Whether an absolute URI stays at this peer: `https`, the same host and the same port.
+    #[must_use]
+    pub fn is_origin_of(&self, uri: &hyper::Uri) -> bool {
+        let Self::Https(https) = self else { return false };
+        let host = uri.host().unwrap_or("").trim_start_matches('[').trim_end_matches(']');
+        let no_user = uri.authority().is_some_and(|a| !a.as_str().contains('@'));
+        no_user
+            && uri.scheme_str() == Some("https")
+            && host.eq_ignore_ascii_case(&https.host)
+            && uri.port_u16().unwrap_or(HTTPS_PORT) == https.port
+    }
+}
+
+impl HostPort {
+    fn read(address: &str, default_port: u16) -> Result<Self, EndpointError> {
         let shown = || address.chars().take(80).collect::<String>();
         if address.contains(['/', '@', '?', '#', '\\', '%']) || address.chars().any(char::is_whitespace) {
             return Err(EndpointError::NotBare(shown()));
@@ -66,7 +124,7 @@ impl Endpoint {
             }
         };
         let port = match port {
-            None => HTTPS_PORT,
+            None => default_port,
             Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => {
                 digits.parse().ok().filter(|&n| n != 0).ok_or_else(|| EndpointError::Port(shown()))?
             }
@@ -74,47 +132,9 @@ impl Endpoint {
         };
         let host = host.to_ascii_lowercase();
         ServerName::try_from(host.as_str()).map_err(|_| EndpointError::Host(shown()))?;
-        Ok(Self::Https(HttpsEndpoint { host, port, resolved: None }))
+        Ok(Self { host, port, default_port, resolved: None })
     }
 
-    /// A Unix socket.
-    #[must_use]
-    pub fn unix(path: &Path) -> Self {
-        Self::Unix(path.to_owned())
-    }
-
-    /// The same peer, but only at this address: its name is not resolved again. The certificate is still checked
-    /// against the name. A Unix socket stays as it is.
-    #[must_use]
-    pub fn only_at(&self, address: SocketAddr) -> Self {
-        match self {
-            Self::Https(https) => Self::Https(HttpsEndpoint { resolved: Some(address), ..https.clone() }),
-            Self::Unix(path) => Self::Unix(path.clone()),
-        }
-    }
-
-    /// The value of the `Host` header.
-    pub(crate) fn host_header(&self) -> String {
-        match self {
-            Self::Https(https) => https.authority(),
-            Self::Unix(_) => "localhost".to_owned(),
-        }
-    }
-
-    /// Whether an absolute URI stays at this peer: `https`, the same host and the same port.
-    #[must_use]
-    pub fn is_origin_of(&self, uri: &hyper::Uri) -> bool {
-        let Self::Https(https) = self else { return false };
-        let host = uri.host().unwrap_or("").trim_start_matches('[').trim_end_matches(']');
-        let no_user = uri.authority().is_some_and(|a| !a.as_str().contains('@'));
-        no_user
-            && uri.scheme_str() == Some("https")
-            && host.eq_ignore_ascii_case(&https.host)
-            && uri.port_u16().unwrap_or(HTTPS_PORT) == https.port
-    }
-}
-
-impl HttpsEndpoint {
     /// The host, lower case, IPv6 without brackets.
     #[must_use]
     pub fn host(&self) -> &str {
@@ -132,7 +152,7 @@ impl HttpsEndpoint {
         self.resolved
     }
 
-    /// The name which the certificate must carry. `https()` has checked that it is one.
+    /// The name which the certificate must carry. `read()` has checked that it is one.
     pub(crate) fn server_name(&self) -> Option<ServerName<'static>> {
         ServerName::try_from(self.host.clone()).ok()
     }
@@ -143,14 +163,15 @@ impl HttpsEndpoint {
         } else {
             self.host.clone()
         };
-        if self.port == HTTPS_PORT { host } else { format!("{host}:{}", self.port) }
+        if self.port == self.default_port { host } else { format!("{host}:{}", self.port) }
     }
 }
 
 impl std::fmt::Display for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Https(https) => write!(f, "https://{}", https.authority()),
+            Self::Https(to) => write!(f, "https://{}", to.authority()),
+            Self::Http(to) => write!(f, "http://{}", to.authority()),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -173,6 +194,23 @@ mod tests {
         ] {
             assert_eq!(Endpoint::https(text).unwrap().to_string(), shown, "{text}");
         }
+    }
+
+    #[test]
+    fn plain_http_is_asked_for_by_name() {
+        for (text, shown) in [
+            ("127.0.0.1:5000", "http://127.0.0.1:5000"),
+            ("[::1]:80", "http://[::1]"),
+            ("keystone", "http://keystone"),
+        ] {
+            let plain = Endpoint::plain_http(text).unwrap();
+            assert_eq!(plain.to_string(), shown, "{text}");
+            assert!(
+                !plain.is_origin_of(&format!("{shown}/").parse().unwrap()),
+                "only HTTPS has an origin to stay at"
+            );
+        }
+        assert!(Endpoint::plain_http("http://127.0.0.1").is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The one place of the workspace that opens HTTP connections as a client.
 //!
-//! [`connect`] gives **one owned connection** over TLS or a Unix socket: there is no pool that could reconnect
+//! [`connect`] gives **one owned connection** over TLS or a Unix socket (or, where a caller asks for it by name, over
+//! plain TCP): there is no pool that could reconnect
 //! behind the caller's back, so "the same connection" is something a caller can know. What it does not do is as
 //! much a part of it: no proxy, no redirects, no cookies, no compression, no retry, no `Expect`, no HTTP/2.
 //!
