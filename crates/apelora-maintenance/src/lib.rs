@@ -2,7 +2,7 @@
 //!
 //! A node is out of service for as long as it has at least one *entry*: a typed reason with an author, a scope and its
 //! own release. This crate decides what every change of the entries of one node means. The caller locks the node, reads
-//! it and its entries into a [`LockedNode`], asks [`plan`], and makes the answer true in the same transaction: a
+//! it and its entries into a [`LockedNode`], asks [`plan()`], and makes the answer true in the same transaction: a
 //! [`Plan`] holds everything derived (rows in and out, the flag, the reason, the fault, history, audit), a [`Denial`]
 //! says in words what to tell the caller.
 //!

@@ -206,6 +206,8 @@ impl<'a> Draft<'a> {
         } else if let [only] = self.entries.as_mut_slice()
             && only.is(LEGACY)
             && only.reason != node.maintenance_reason
+            // The text may still be what was made of several entries, of which only this one is left.
+            && node.maintenance_reason != synthesise(&self.on.entries)
         {
             only.reason = node.maintenance_reason.as_deref().map(cut_legacy_reason);
             let entry = only.clone();

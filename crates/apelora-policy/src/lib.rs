@@ -2,7 +2,7 @@
 //!
 //! Rules are written in the rule language of oslo.policy, so that the policy files of an existing Bare Metal deployment
 //! keep their meaning. [`Rules::compile`] puts the built-in rules and the files together, once per change of the files;
-//! [`Rules::enforce`] judges one rule for a caller ([`Creds`]) and an object ([`Target`]). [`authority`] is the floor
+//! [`Rules::enforce`] judges one rule for a caller ([`Creds`]) and an object ([`Target`]). [`authority()`] is the floor
 //! below all of that: what a caller is on a node, computed here and never read from a file.
 //!
 //! The language, and where it is stricter than the original: `docs/policy.md`.

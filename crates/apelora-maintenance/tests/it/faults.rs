@@ -97,3 +97,14 @@ fn a_fault_that_an_older_service_cleared_or_changed_is_taken_over() {
     node.change(&Operation::Reconcile, &operator()).unwrap();
     assert_eq!((node.types(), node.reason()), (vec!["legacy"], Some("set again")));
 }
+
+#[test]
+fn a_fault_that_another_service_cleared_leaves_the_boolean_s_own_reason() {
+    let mut node = Node::new();
+    node.change(&set("boolean"), &operator()).unwrap();
+    node.change(&fault(FaultKind::PowerFailure, "r1"), &conductor()).unwrap();
+    assert_eq!(node.reason(), Some("legacy: boolean; fault: no answer"));
+    node.locked.node.fault = None;
+    node.change(&Operation::Reconcile, &operator()).unwrap();
+    assert_eq!((node.types(), node.reason()), (vec!["legacy"], Some("boolean")));
+}
