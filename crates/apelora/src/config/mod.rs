@@ -5,6 +5,8 @@
 
 mod database;
 mod flags;
+mod keystone;
+mod policy;
 mod resolve;
 mod server;
 mod table;

@@ -49,6 +49,11 @@ impl Resolved {
         })
     }
 
+    /// A switch.
+    pub(crate) fn flag(&self, setting: &Setting) -> Result<bool, OneLine> {
+        self.choice(setting, &[("0", false), ("1", true)])
+    }
+
     pub(crate) fn address(&self, setting: &Setting) -> Result<SocketAddr, OneLine> {
         let text = self.text(setting)?;
         text.parse().map_err(|_| {
