@@ -176,6 +176,9 @@ impl Authenticator {
 
 /// What Keystone says about a caller, in the words of the rules.
 fn identity(who: apelora_keystone::Identity) -> Identity {
+    // Keystone gives no roles without a scope. Should it ever, they would count where a node has no owner, because in
+    // the language of rules nothing equals nothing.
+    let scoped = who.system_scope.is_some() || who.domain_id.is_some() || who.project_id.is_some();
     let service = who.service;
     let of_service = |field: fn(&ServiceIdentity) -> Option<String>| service.as_ref().and_then(field);
     Identity {
@@ -186,7 +189,7 @@ fn identity(who: apelora_keystone::Identity) -> Identity {
         project_id: who.project_id,
         project_name: who.project_name,
         project_domain_id: who.project_domain_id,
-        roles: who.roles,
+        roles: if scoped { who.roles } else { Vec::new() },
         is_admin_project: who.is_admin_project,
         is_public_api: false,
         service_user_id: of_service(|service| Some(service.user_id.clone())),
