@@ -61,8 +61,9 @@ impl Needs<'_> {
         match self {
             Self::One(rule) => authorise(caller, rule, Some(node)),
             Self::All(rules) => rules.iter().try_for_each(|rule| authorise(caller, rule, Some(node))),
-            Self::Either(first, second) => authorise(caller, first, Some(node))
-                .or_else(|_| authorise(caller, second, Some(node))),
+            Self::Either(first, second) => {
+                authorise(caller, first, Some(node)).or_else(|_| authorise(caller, second, Some(node)))
+            }
         }
     }
 }
@@ -215,8 +216,8 @@ pub(crate) struct Sight<'a> {
 impl<'a> Sight<'a> {
     /// What the caller sees of a node with this owner and lessee.
     pub(crate) fn new(caller: &'a Caller, owner: Option<&'a str>, lessee: Option<&'a str>) -> Self {
-        let whole =
-            caller.kind != CallerKind::Keystone || judged(caller, NODE_GET_WHOLE, Some((owner, lessee)), None);
+        let whole = caller.kind != CallerKind::Keystone
+            || judged(caller, NODE_GET_WHOLE, Some((owner, lessee)), None);
         Self { caller, owner, lessee, whole }
     }
 

@@ -45,7 +45,8 @@ impl PolicyFiles {
 
     /// The policy file and the files of the folder, in no order.
     fn read(&self) -> Result<Vec<(PathBuf, String)>, String> {
-        let paths = self.paths().map_err(|(path, cause)| format!("cannot read {}: {cause}", path.display()))?;
+        let paths =
+            self.paths().map_err(|(path, cause)| format!("cannot read {}: {cause}", path.display()))?;
         paths
             .into_iter()
             .map(|path| match read(&path) {

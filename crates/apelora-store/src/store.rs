@@ -16,8 +16,9 @@ use crate::upkeep::{MarkPin, OldHistory, OldRows, Rows};
 use crate::work::{ChangeNode, CreateNode};
 use crate::{
     AuditQuery, AuditRecord, BackfillProgress, BackfillReport, Cell, ChangeError, Changed, ConnectError,
-    Engine, EntryCount, EntryQuery, Health, HistoryQuery, HistoryRecord, Kind, Locked, NodeChange, NodeColumn, NodeKey,
-    NodePatch, NodeQuery, NodeRow, PlacedEntry, Retention, SchemaStatus, StoreConfig, StoreError, Unstorable, backfill,
+    Engine, EntryCount, EntryQuery, Health, HistoryQuery, HistoryRecord, Kind, Locked, NodeChange,
+    NodeColumn, NodeKey, NodePatch, NodeQuery, NodeRow, PlacedEntry, Retention, SchemaStatus, StoreConfig,
+    StoreError, Unstorable, backfill,
 };
 
 /// How much longer than the server this side waits for a statement, so that the server's answer comes first.

@@ -37,8 +37,7 @@ impl App {
         marker: Option<String>,
         limit: u32,
     ) -> Result<PlacedEntries, ApiError> {
-        let reach =
-            authorise::reach(cx.caller, authorise::ENTRIES_LIST_ALL, authorise::ENTRIES_LIST, None)?;
+        let reach = authorise::reach(cx.caller, authorise::ENTRIES_LIST_ALL, authorise::ENTRIES_LIST, None)?;
         let project = match reach {
             Reach::Everything => None,
             Reach::Project(project) => Some(project),

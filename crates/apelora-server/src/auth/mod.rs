@@ -104,9 +104,7 @@ impl Authenticator {
                 let users = basic::BasicAuth::open(user_file, sources).map_err(StartError::Users)?;
                 Ok(Self::HttpBasic(Box::new(users)))
             }
-            AuthStrategy::Keystone(config) => {
-                Ok(Self::Keystone(Box::new(keystone::TokenAuth::new(config)?)))
-            }
+            AuthStrategy::Keystone(config) => Ok(Self::Keystone(Box::new(keystone::TokenAuth::new(config)?))),
         }
     }
 
@@ -138,15 +136,17 @@ impl Authenticator {
                 Ok(Caller::public(policy))
             }
             Self::HttpBasic(basic) => {
-                let user =
-                    basic.authenticate(&parts.headers).await.map_err(|why| (NotLetIn::Token, why))?;
+                let user = basic.authenticate(&parts.headers).await.map_err(|why| (NotLetIn::Token, why))?;
                 Ok(Caller::named(CallerKind::HttpBasic, &user, policy))
             }
             Self::Keystone(tokens) => {
                 let who = tokens.authenticate(parts, now().assume_utc()).await?;
                 let id = who.user_id.as_str();
                 let too_long = |id: &str| id.chars().count() > ID_MAX;
-                if RESERVED_USERS.contains(&id) || too_long(id) || who.project_id.as_deref().is_some_and(too_long) {
+                if RESERVED_USERS.contains(&id)
+                    || too_long(id)
+                    || who.project_id.as_deref().is_some_and(too_long)
+                {
                     return Err((NotLetIn::Token, tokens.refusal()));
                 }
                 Ok(Caller::new(CallerKind::Keystone, &identity(who), policy))

@@ -73,9 +73,11 @@ impl Selection {
 pub(crate) fn write_node(out: &mut Vec<u8>, row: &NodeRow, selection: &Selection, view: &View<'_>) {
     let uuid = row.text(NodeColumn::Uuid).unwrap_or_default();
     // Most lists show nothing that has to be asked about.
-    let sight = selection.0.iter().any(|field| is_guarded(field)).then(|| {
-        Sight::new(view.caller, row.text(NodeColumn::Owner), row.text(NodeColumn::Lessee))
-    });
+    let sight = selection
+        .0
+        .iter()
+        .any(|field| is_guarded(field))
+        .then(|| Sight::new(view.caller, row.text(NodeColumn::Owner), row.text(NodeColumn::Lessee)));
     out.push(b'{');
     for (i, field) in selection.0.iter().enumerate() {
         if i > 0 {
@@ -94,7 +96,7 @@ pub(crate) fn write_node(out: &mut Vec<u8>, row: &NodeRow, selection: &Selection
             Source::Column(NodeColumn::Reservation) if view.held => write_text(out, view.host),
             Source::Column(column) => {
                 write_cell(out, row.get(column), field.form, view.version, sight.as_ref());
-            },
+            }
             Source::Links => write_links(out, view.base, &["nodes", uuid]),
             Source::PartLinks(part) => write_links(out, view.base, &["nodes", uuid, part]),
             Source::Conductor => write_text(out, view.host),
@@ -116,13 +118,7 @@ fn is_guarded(field: &Field) -> bool {
     field.redacted().is_some() || matches!(field.form, Form::SecretObject | Form::InstanceInfo)
 }
 
-fn write_cell(
-    out: &mut Vec<u8>,
-    cell: &Cell,
-    form: Form,
-    version: Microversion,
-    sight: Option<&Sight<'_>>,
-) {
+fn write_cell(out: &mut Vec<u8>, cell: &Cell, form: Form, version: Microversion, sight: Option<&Sight<'_>>) {
     let reveals = |rule| sight.is_some_and(|sight| sight.reveals(rule));
     match (form, cell) {
         (Form::Object | Form::SecretObject | Form::InstanceInfo, Cell::Json(text)) if is_object(text) => {

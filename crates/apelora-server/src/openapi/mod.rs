@@ -22,8 +22,8 @@ use crate::Microversion;
 use crate::endpoints::{self, ENDPOINTS, Endpoint};
 use crate::microversion::LEGACY_HEADER;
 use schemas::{
-    Error, Link, MaintainedNode, MaintenanceEntries, MaintenanceEntry, MaintenanceReason, NewMaintenanceEntry,
-    PlacedMaintenanceEntries, PlacedMaintenanceEntry,
+    Error, Link, MaintainedNode, MaintenanceEntries, MaintenanceEntry, MaintenanceReason,
+    NewMaintenanceEntry, PlacedMaintenanceEntries, PlacedMaintenanceEntry,
 };
 
 /// The document.

@@ -22,7 +22,9 @@ async fn everybody_sees_the_entries_of_their_nodes_masked_like_those_of_one_node
     cloud.node(&operator, "leased", Some(&owner), Some(&lessee)).await;
     cloud.node(&operator, "owned", Some(&owner), None).await;
     cloud.node(&operator, "unowned", None, None).await;
-    for (who, node) in [(&operator, "unowned"), (&operator, "leased"), (&member, "leased"), (&member, "owned")] {
+    for (who, node) in
+        [(&operator, "unowned"), (&operator, "leased"), (&member, "leased"), (&member, "owned")]
+    {
         let path = format!("/v1/nodes/{node}/maintenance");
         let new = json!({"type": "operator_hold", "reason": node, "extra": {"a": [1]}});
         cloud.call(who, "POST", &path, Some(new)).await.expect(201);
@@ -43,17 +45,25 @@ async fn everybody_sees_the_entries_of_their_nodes_masked_like_those_of_one_node
             let name = placed["node"]["name"].as_str().unwrap();
             let path = format!("/v1/nodes/{name}/maintenance");
             let of_node = cloud.call(&token, "GET", &path, None).await.expect(200).json();
-            assert!(of_node["maintenance"].as_array().unwrap().contains(&placed["entry"]), "{persona} {placed}");
+            assert!(
+                of_node["maintenance"].as_array().unwrap().contains(&placed["entry"]),
+                "{persona} {placed}"
+            );
             assert_eq!(placed["stale"], false);
         }
     }
     for (persona, rule) in [("unscoped", "list_all"), ("domain-admin", "list_all")] {
         let token = cloud.persona(persona);
         let refused = cloud.call(&token, "GET", "/apelora/v1/maintenance", None).await.expect(403).fault();
-        assert_eq!(refused, format!("Access was denied to the following resource: apelora:maintenance:{rule}"));
+        assert_eq!(
+            refused,
+            format!("Access was denied to the following resource: apelora:maintenance:{rule}")
+        );
     }
     cloud.call(&operator, "POST", "/apelora/v1/maintenance", None).await.expect(405);
-    for query in ["?bogus=1", "?stale=maybe", "?limit=0", "?marker=x", "?marker=00000000-0000-4000-8000-000000000001"] {
+    for query in
+        ["?bogus=1", "?stale=maybe", "?limit=0", "?marker=x", "?marker=00000000-0000-4000-8000-000000000001"]
+    {
         cloud.call(&operator, "GET", &format!("/apelora/v1/maintenance{query}"), None).await.expect(400);
     }
 }
@@ -69,7 +79,7 @@ async fn pages_hold_what_their_reader_may_see_and_miss_nothing() {
                 lab.entry(&name, kind, "r").await;
             }
         }
-        lab.sql("UPDATE node_maintenance SET asserted_at = '2026-07-01 08:00:00'").await;
+        lab.sql("UPDATE node_maintenance SET asserted_at = '2026-07-01 08:00:00.000000'").await;
         // Two of the nodes belonged to somebody else when their entries were asserted.
         lab.sql(
             "UPDATE node_maintenance SET scope = 'owner', asserted_by_project = 'former' WHERE node_id IN
@@ -98,6 +108,9 @@ async fn pages_hold_what_their_reader_may_see_and_miss_nothing() {
             assert_eq!(read.len(), wanted, "{engine}");
         }
         let stale = lab.get("/apelora/v1/maintenance?stale=true").await;
-        assert!(stale["maintenance"].as_array().unwrap().iter().all(|p| p["node"]["name"] == "n2"), "{engine}");
+        assert!(
+            stale["maintenance"].as_array().unwrap().iter().all(|p| p["node"]["name"] == "n2"),
+            "{engine}"
+        );
     }
 }

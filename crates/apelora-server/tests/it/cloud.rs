@@ -28,7 +28,8 @@ pub(crate) struct Cloud {
 
 /// A file of the recorded data of policy.
 pub(crate) fn data(name: &str) -> Value {
-    let folder = lab::variable_of("APELORA_TEST_DATA").map_or_else(|| lab::root().join("tests/data"), PathBuf::from);
+    let folder =
+        lab::variable_of("APELORA_TEST_DATA").map_or_else(|| lab::root().join("tests/data"), PathBuf::from);
     let path = folder.join("policy").join(name);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
@@ -142,8 +143,7 @@ impl Cloud {
         path: &str,
         body: Option<&Value>,
     ) -> Answer {
-        let mut all =
-            vec![("X-OpenStack-Ironic-API-Version", version), ("Content-Type", "application/json")];
+        let mut all = vec![("X-OpenStack-Ironic-API-Version", version), ("Content-Type", "application/json")];
         all.extend_from_slice(headers);
         let body = body.map(Value::to_string);
         client::send(self.lab.address, method, path, &all, body.as_deref().map(str::as_bytes)).await

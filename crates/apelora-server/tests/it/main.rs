@@ -9,6 +9,7 @@ mod all_entries;
 mod auth;
 mod client;
 mod cloud;
+mod coverage;
 mod fields;
 mod goldens;
 mod history;

@@ -24,7 +24,8 @@ fn is_domain(case: &Value) -> bool {
 
 fn body(case: &Value) -> Value {
     let creds = &case["creds"];
-    let roles: Vec<_> = creds["roles"].as_array().unwrap().iter().map(|role| role.as_str().unwrap()).collect();
+    let roles: Vec<_> =
+        creds["roles"].as_array().unwrap().iter().map(|role| role.as_str().unwrap()).collect();
     let user = case["persona"].as_str().unwrap();
     if creds["system_scope"] == "all" {
         return varied("system-admin", user, None, &roles);
@@ -163,9 +164,7 @@ async fn contract_release_cases() {
                 Some("): not permitted without owner or lessee standing on the node".to_owned())
             }
             "deny_scope" => Some(format!("): not permitted at {rank} scope")),
-            "deny_project" => {
-                Some(format!(", asserted by project {project}): not asserted by your project"))
-            }
+            "deny_project" => Some(format!(", asserted by project {project}): not asserted by your project")),
             other => panic!("{other}"),
         };
         match reason {

@@ -87,7 +87,8 @@ async fn a_changed_file_takes_effect_and_a_broken_one_does_not() {
 
     // The folder beside it outranks it.
     std::fs::create_dir(folder.path().join("policy.d")).unwrap();
-    std::fs::write(folder.path().join("policy.d/10-lists.yaml"), "\"baremetal:node:list_all\": \"!\"\n").unwrap();
+    std::fs::write(folder.path().join("policy.d/10-lists.yaml"), "\"baremetal:node:list_all\": \"!\"\n")
+        .unwrap();
     until(&cloud, SWAPPED, "3").await;
     list().await.expect(403);
 }
@@ -166,9 +167,19 @@ async fn release_can_be_left_to_the_person_who_asserted() {
 async fn policy_cannot_lift_the_floor_and_can_give_a_right_without_standing() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.yaml");
-    let open = ["get", "set_maintenance", "clear_maintenance", "maintenance:get", "maintenance:add", "maintenance:remove", "history:get", "delete", "update"]
-        .map(|rule| format!("\"baremetal:node:{rule}\": \"@\"\n"))
-        .concat();
+    let open = [
+        "get",
+        "set_maintenance",
+        "clear_maintenance",
+        "maintenance:get",
+        "maintenance:add",
+        "maintenance:remove",
+        "history:get",
+        "delete",
+        "update",
+    ]
+    .map(|rule| format!("\"baremetal:node:{rule}\": \"@\"\n"))
+    .concat();
     std::fs::write(&file, open).unwrap();
     let cloud = with_file(&file).await;
     let operator = cloud.persona("system-admin");
@@ -184,16 +195,24 @@ async fn policy_cannot_lift_the_floor_and_can_give_a_right_without_standing() {
     // The boolean is the policy's alone. Whom it lets without standing is written down with the lowest rank.
     cloud.call(&outsider, "PUT", path, Some(json!({"reason": "x"}))).await.expect(202);
     let listed = cloud.call(&operator, "GET", path, None).await.expect(200).json();
-    let legacy = listed["maintenance"].as_array().unwrap().iter().find(|e| e["type"] == "legacy").unwrap().clone();
-    assert_eq!((&legacy["scope"], &legacy["asserted_by_project"]), (&json!("lessee"), &json!(project("outsider-member"))));
-    cloud.call(&outsider, "DELETE", &format!("{path}/{}", legacy["uuid"].as_str().unwrap()), None).await.expect(204);
+    let legacy =
+        listed["maintenance"].as_array().unwrap().iter().find(|e| e["type"] == "legacy").unwrap().clone();
+    assert_eq!(
+        (&legacy["scope"], &legacy["asserted_by_project"]),
+        (&json!("lessee"), &json!(project("outsider-member")))
+    );
+    cloud
+        .call(&outsider, "DELETE", &format!("{path}/{}", legacy["uuid"].as_str().unwrap()), None)
+        .await
+        .expect(204);
 }
 
 #[tokio::test]
 async fn secrets_of_nodes_are_shown_by_policy_alone() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.yaml");
-    std::fs::write(&file, "show_password: \"user_id:trusted\"\nshow_instance_secrets: \"user_id:trusted\"\n").unwrap();
+    std::fs::write(&file, "show_password: \"user_id:trusted\"\nshow_instance_secrets: \"user_id:trusted\"\n")
+        .unwrap();
     let cloud = with_file(&file).await;
     let roles = ["admin", "manager", "member", "reader"];
     let trusted = cloud.know(varied("system-admin", "trusted", None, &roles));

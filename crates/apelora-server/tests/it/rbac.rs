@@ -81,7 +81,8 @@ impl<'a> Fleet<'a> {
         let flag = format!("{path}/maintenance");
         self.cloud.call(&self.operator, "PUT", &flag, None).await.expect(202);
         self.cloud.call(&self.operator, "DELETE", &flag, None).await.expect(204);
-        let history = self.cloud.call(&self.operator, "GET", &format!("{path}/history"), None).await.expect(200);
+        let history =
+            self.cloud.call(&self.operator, "GET", &format!("{path}/history"), None).await.expect(200);
         let record = history.json()["history"][0]["uuid"].as_str().unwrap().to_owned();
         self.nodes.insert(name, (uuid, record));
     }
@@ -172,8 +173,7 @@ async fn run(cloud: &Cloud, rows: &[&Value]) -> (usize, Vec<String>) {
     let mut failed = Vec::new();
     for row in rows {
         let persona = row["persona"].as_str().unwrap();
-        let token =
-            tokens.entry(persona.to_owned()).or_insert_with(|| cloud.know(body(row))).clone();
+        let token = tokens.entry(persona.to_owned()).or_insert_with(|| cloud.know(body(row))).clone();
         let (status, wrong) = judge(cloud, &fleet, &token, row).await;
         failed.extend(wrong.iter().map(|wrong| format!("{wrong}: {row}")));
         let changed = row["method"] != "GET" && (200..300).contains(&status);

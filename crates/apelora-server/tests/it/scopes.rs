@@ -93,7 +93,10 @@ async fn scenario_5_scoped_holds_and_denials() {
     assert_eq!(seen[1]["asserted_by"], user("lessee-a-admin").as_str());
     people.release(&people.lessee_a, &lessee).await.expect(204);
     let node = people.cloud.call(&people.owner, "GET", "/v1/nodes/myNode", None).await.expect(200).json();
-    assert_eq!((&node["maintenance"], &node["maintenance_reason"]), (&json!(true), &json!("hardware_failure: r")));
+    assert_eq!(
+        (&node["maintenance"], &node["maintenance_reason"]),
+        (&json!(true), &json!("hardware_failure: r"))
+    );
     people.release(&people.operator, &system).await.expect(204);
 }
 
@@ -154,13 +157,20 @@ async fn every_blocking_entry_is_named_in_order() {
     let refused = people.cloud.call(&people.lessee_b, "DELETE", PATH, None).await.expect(403).fault();
     let parts: Vec<_> = refused.split("; ").collect();
     assert_eq!(parts.len(), 3, "{refused}");
-    assert!(parts[0].contains(id(&system)) && parts[0].ends_with("not permitted at lessee scope"), "{refused}");
-    assert!(parts[1].contains(id(&owner)) && parts[1].ends_with("not permitted at lessee scope"), "{refused}");
+    assert!(
+        parts[0].contains(id(&system)) && parts[0].ends_with("not permitted at lessee scope"),
+        "{refused}"
+    );
+    assert!(
+        parts[1].contains(id(&owner)) && parts[1].ends_with("not permitted at lessee scope"),
+        "{refused}"
+    );
     assert!(parts[2].ends_with("not asserted by your project"), "{refused}");
     assert_eq!(people.entries(&people.operator).await.len(), 5);
     // By the other doors of the boolean and of the node, too.
     let patch = json!([{"op": "replace", "path": "/maintenance", "value": false}]);
-    let by_patch = people.cloud.call(&people.lessee_b, "PATCH", "/v1/nodes/myNode", Some(patch)).await.expect(403);
+    let by_patch =
+        people.cloud.call(&people.lessee_b, "PATCH", "/v1/nodes/myNode", Some(patch)).await.expect(403);
     assert_eq!(by_patch.fault(), refused);
 }
 
@@ -220,9 +230,7 @@ async fn history_never_shows_an_operator_to_those_below() {
     let cloud = Cloud::configured(|_| {}, |server| server.policy.file = Some(file)).await;
     let operator = cloud.persona("system-admin");
     let (owner, lessee) = (cloud.persona("owner-a-member"), cloud.persona("lessee-a-admin"));
-    cloud
-        .node(&operator, "myNode", Some(&project("owner-a-member")), Some(&project("lessee-a-admin")))
-        .await;
+    cloud.node(&operator, "myNode", Some(&project("owner-a-member")), Some(&project("lessee-a-admin"))).await;
     let people = [("system", &operator), ("owner", &owner), ("lessee", &lessee)];
     let rank = |who: usize| 2 - who;
     // Everybody asserts, and everybody who can releases.
@@ -307,7 +315,10 @@ async fn a_node_in_use_keeps_its_owner_unless_policy_says_otherwise() {
     let patch = || Some(json!([{"op": "replace", "path": "/owner", "value": LESSEE_B}]));
     let manager = people.cloud.persona("system-member");
     let refused = people.cloud.call(&manager, "PATCH", "/v1/nodes/myNode", patch()).await.expect(409).fault();
-    assert!(refused.starts_with("Cannot update owner of node") && refused.ends_with("\"active\"."), "{refused}");
+    assert!(
+        refused.starts_with("Cannot update owner of node") && refused.ends_with("\"active\"."),
+        "{refused}"
+    );
     people.cloud.call(&people.operator, "PATCH", "/v1/nodes/myNode", patch()).await.expect(200);
 }
 

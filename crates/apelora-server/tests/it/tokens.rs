@@ -89,7 +89,9 @@ async fn the_documents_are_open_to_all_and_nothing_else_is() {
         }
     }
     assert_eq!(cloud.keystone.service().count(Call::Validate), 0, "Keystone was asked about an open path");
-    for path in ["/v1/nodes", "/nodes", "/v1/heartbeat/ABC", "/v1%2F", "/v1/nodes/..%2f..%2fv1", "/v1/drivers"] {
+    for path in
+        ["/v1/nodes", "/nodes", "/v1/heartbeat/ABC", "/v1%2F", "/v1/nodes/..%2f..%2fv1", "/v1/drivers"]
+    {
         is_challenge(&cloud.send(&[], "GET", path, None).await, &cloud.url);
     }
     // The agents' paths are open in the reference; there is nothing behind them here.
@@ -128,8 +130,10 @@ async fn a_service_token_gives_the_user_neither_scope_nor_role() {
     let operator = cloud.persona("system-admin");
     cloud.node(&operator, "n1", Some(&project("owner-a-member")), None).await;
     let outsider = cloud.persona("outsider-member");
-    let services =
-        [cloud.persona("system-service"), cloud.know(varied("system-admin", "s", None, &["admin", "service"]))];
+    let services = [
+        cloud.persona("system-service"),
+        cloud.know(varied("system-admin", "s", None, &["admin", "service"])),
+    ];
     for service in &services {
         let headers = [("X-Auth-Token", outsider.as_str()), ("X-Service-Token", service.as_str())];
         let listed = cloud.send(&headers, "GET", "/v1/nodes", None).await.expect(200);
@@ -223,7 +227,9 @@ async fn without_a_decision_the_answer_is_503_and_the_next_one_a_decision() {
         cloud.call(&token, "GET", "/v1/nodes", None).await.expect(200);
     }
     let figures = client::send(cloud.lab.address, "GET", "/metrics", &[], None).await.expect(200).body;
-    let line = figures.lines().find(|line| line.starts_with("apelora_auth_undecided_total{why=\"keystone_unavailable\"}"));
+    let line = figures
+        .lines()
+        .find(|line| line.starts_with("apelora_auth_undecided_total{why=\"keystone_unavailable\"}"));
     assert!(line.is_some_and(|line| !line.ends_with(" 0")), "{figures}");
 }
 

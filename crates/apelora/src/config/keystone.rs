@@ -63,9 +63,8 @@ pub(super) fn keystone(values: &Resolved) -> Result<KeystoneAuth, OneLine> {
         },
     };
     // What is wrong with the address shows here, with the setting's name.
-    Validator::new(validation.clone()).map_err(|why| {
-        OneLine::new(format_args!("{}: {why}", values.label(&KEYSTONE_URL)))
-    })?;
+    Validator::new(validation.clone())
+        .map_err(|why| OneLine::new(format_args!("{}: {why}", values.label(&KEYSTONE_URL))))?;
     Ok(KeystoneAuth { validation, public_url })
 }
 

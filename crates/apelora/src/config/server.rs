@@ -15,8 +15,8 @@ use super::table::{
     HISTORY_CLEANUP_INTERVAL_SECS, HISTORY_MAX_ENTRIES, HISTORY_MIN_DAYS, HOST, HTTP_BASIC_USER_FILE,
     KEYSTONE_CA_FILE, KEYSTONE_CACHE_SECS, KEYSTONE_PASSWORD, KEYSTONE_PLAIN_HTTP,
     KEYSTONE_PROJECT_DOMAIN_NAME, KEYSTONE_PROJECT_NAME, KEYSTONE_PUBLIC_URL, KEYSTONE_URL,
-    KEYSTONE_USER_DOMAIN_NAME, KEYSTONE_USERNAME, LISTEN, LOG, LOG_FORMAT, PIN_MAX_MICROVERSION,
-    POLICY_FILE, SERVICE_PROJECT, SERVICE_ROLE_ELEVATED, Setting, TLS_CERT, TLS_KEY,
+    KEYSTONE_USER_DOMAIN_NAME, KEYSTONE_USERNAME, LISTEN, LOG, LOG_FORMAT, PIN_MAX_MICROVERSION, POLICY_FILE,
+    SERVICE_PROJECT, SERVICE_ROLE_ELEVATED, Setting, TLS_CERT, TLS_KEY,
 };
 use super::{Configuration, OneLine, Resolved};
 
@@ -133,11 +133,8 @@ enum Strategy {
 }
 
 fn auth(values: &Resolved) -> Result<AuthStrategy, OneLine> {
-    let strategies = [
-        ("noauth", Strategy::NoAuth),
-        ("http_basic", Strategy::HttpBasic),
-        ("keystone", Strategy::Keystone),
-    ];
+    let strategies =
+        [("noauth", Strategy::NoAuth), ("http_basic", Strategy::HttpBasic), ("keystone", Strategy::Keystone)];
     let strategy = values.choice(&AUTH_STRATEGY, &strategies)?;
     let user_file = readable(values, &HTTP_BASIC_USER_FILE)?;
     if strategy != Strategy::HttpBasic && user_file.is_some() {

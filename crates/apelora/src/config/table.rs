@@ -107,18 +107,10 @@ pub(crate) static KEYSTONE_PASSWORD: Setting = Setting {
         "The password of keystone_username; never shown. Put it into the file or the environment, not on the command line",
     )
 };
-pub(crate) static KEYSTONE_PROJECT_NAME: Setting = Setting::new(
-    "keystone_project_name",
-    "NAME",
-    Some("service"),
-    "The project of this service's own token",
-);
-pub(crate) static KEYSTONE_USER_DOMAIN_NAME: Setting = Setting::new(
-    "keystone_user_domain_name",
-    "NAME",
-    Some("Default"),
-    "The domain of keystone_username",
-);
+pub(crate) static KEYSTONE_PROJECT_NAME: Setting =
+    Setting::new("keystone_project_name", "NAME", Some("service"), "The project of this service's own token");
+pub(crate) static KEYSTONE_USER_DOMAIN_NAME: Setting =
+    Setting::new("keystone_user_domain_name", "NAME", Some("Default"), "The domain of keystone_username");
 pub(crate) static KEYSTONE_PROJECT_DOMAIN_NAME: Setting = Setting::new(
     "keystone_project_domain_name",
     "NAME",

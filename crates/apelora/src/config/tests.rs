@@ -168,7 +168,10 @@ fn contradictions_are_refused() {
     let line = refused(None, &[("APELORA_AUTH_STRATEGY", "http_basic")], &[]);
     assert!(line.starts_with("APELORA_AUTH_STRATEGY (environment): http_basic needs its users"), "{line}");
     let line = refused(None, &[], &[("http_basic_user_file", "/dev/null")]);
-    assert!(line.starts_with("--http-basic-user-file (flag): has an effect with auth_strategy http_basic only"), "{line}");
+    assert!(
+        line.starts_with("--http-basic-user-file (flag): has an effect with auth_strategy http_basic only"),
+        "{line}"
+    );
     let line = refused(None, &[], &[("tls_cert", "/dev/null")]);
     assert_eq!(line, "--tls-cert (flag): has no private key; set tls_key too");
     let line = refused(None, &[], &[("tls_key", "/dev/null")]);
@@ -196,7 +199,8 @@ fn keystone_needs_an_address_and_an_account() {
     assert!(!shown.contains("s3cret") && shown.contains("***"), "{shown}");
 
     for left_out in 1..KEYSTONE.len() {
-        let some: Vec<_> = KEYSTONE.iter().copied().filter(|(name, _)| *name != KEYSTONE[left_out].0).collect();
+        let some: Vec<_> =
+            KEYSTONE.iter().copied().filter(|(name, _)| *name != KEYSTONE[left_out].0).collect();
         let line = refused(None, &[], &some);
         assert!(line.contains(&format!("keystone needs {}", KEYSTONE[left_out].0)), "{line}");
         let alone = [KEYSTONE[left_out]];
