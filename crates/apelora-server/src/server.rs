@@ -106,7 +106,7 @@ impl Server {
 /// What can be done before the first request, beside the requests.
 async fn prepare(api: &Api) {
     api.authenticator.prepare().await;
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// The service's own pages beside the Bare Metal API, which reads its paths itself.

@@ -67,7 +67,7 @@ impl TokenAuth {
         let token = header(&parts.headers, &raw).ok_or_else(refused)?;
         let token = Token::read(token).map_err(|_| refused())?;
         // An empty one is none.
-        let service_token = if parts.headers.get_all(SERVICE_TOKEN).iter().all(|value| value.is_empty()) {
+        let service_token = if parts.headers.get_all(SERVICE_TOKEN).iter().all(http::HeaderValue::is_empty) {
             None
         } else {
             let value = header(&parts.headers, &SERVICE_TOKEN).ok_or_else(refused)?;
