@@ -82,15 +82,27 @@ begin_totals() {
 # result passed|failed|skipped NAME [REASON]
 result() { printf '%s\t%s\t%s\n' "$1" "$2" "${3:-}" >>"$RESULTS"; }
 
-# cargo_tests ARGS...: `cargo nextest run ARGS`, or `cargo test ARGS` where nextest is missing. With --run-ignored only
-# it runs the tests that are marked #[ignore].
+# Everything is built together, once: a build of one crate alone gives its dependencies other features, and cargo would
+# make them again.
+build() { cargo test --workspace --locked --no-run; }
+
+# cargo_tests [-p CRATE] ARGS...: `cargo nextest run ARGS`, or `cargo test ARGS` where nextest is missing. With
+# --run-ignored only it runs the tests that are marked #[ignore].
 cargo_tests() {
-  local status=0
+  local status=0 chosen=(--workspace)
   if cargo nextest --version >/dev/null 2>&1; then
     local report=target/nextest/default/junit.xml
     rm -f "$report"
-    cargo nextest run --locked "$@" || status=$?
-    [[ -f $report ]] || { result failed "cargo nextest run $*" "did not run any test"; return "$status"; }
+    while [[ $# -gt 0 ]]; do
+      case $1 in
+        --workspace) ;;
+        -p) chosen+=(-E "package(=$2)") && shift ;;
+        *) chosen+=("$1") ;;
+      esac
+      shift
+    done
+    cargo nextest run --locked "${chosen[@]}" || status=$?
+    [[ -f $report ]] || { result failed "cargo nextest run ${chosen[*]}" "did not run any test"; return 1; }
     # One testcase element a line; a failed one holds a failure or error element.
     awk 'function give() { if (name != "") printf "%s\t%s\t\n", state, name }
       match($0, /<testcase name="[^"]*" classname="[^"]*"/) {

@@ -3,6 +3,7 @@
 A suite is a list of (name, function). It reports in the Test Anything Protocol: one line for each case, the cause of a
 failure behind `#`, the plan at the end.
 """
+import concurrent.futures
 import http.client
 import json
 import os
@@ -27,22 +28,25 @@ class Skip(Exception):
     """The case cannot run here; the reason is one of those that scripts/test accepts."""
 
 
-def report(cases):
-    """Runs the cases in order and exits with 1 if one of them failed."""
-    failed = 0
-    for number, (name, case) in enumerate(cases, 1):
-        began = time.monotonic()
+def report(cases, at_once=1):
+    """Runs the cases, so many of them at once, and exits with 1 if one of them failed."""
+    def judge(numbered):
+        number, (name, case) = numbered
+        began, cause = time.monotonic(), ''
         try:
             case()
             line = f'ok {number} - {name}'
         except Skip as why:
             line = f'ok {number} - {name} # SKIP {why}'
         except (Exception, SystemExit):  # pylint: disable=broad-except
-            failed += 1
-            line = f'not ok {number} - {name}'
-            traceback.print_exc(file=sys.stdout)
-        print(line, flush=True)
-        print(f'# {time.monotonic() - began:.1f} s', flush=True)
+            line, cause = f'not ok {number} - {name}', traceback.format_exc()
+        return f'{cause}{line}\n# {time.monotonic() - began:.1f} s'
+
+    failed = False
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        for told in pool.map(judge, enumerate(cases, 1)):
+            failed |= '\nnot ok ' in f'\n{told}'
+            print(told, flush=True)
     print(f'1..{len(cases)}', flush=True)
     sys.exit(1 if failed else 0)
 

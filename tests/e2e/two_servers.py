@@ -1,5 +1,6 @@
 """Two servers, and two runs of each command, on one PostgreSQL and one MariaDB."""
 import collections
+import json
 import subprocess
 import threading
 import time
@@ -90,12 +91,12 @@ def run_all(jobs):
 
 
 def twice(*arguments):
-    """Two runs of one command at once; both must succeed."""
+    """Two runs of one command at once; both must succeed. What they printed."""
     runs = [subprocess.Popen([APELORA, *arguments], env=clean_environment(), text=True, stdin=subprocess.DEVNULL,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(2)]
-    outputs = [run.communicate(timeout=120)[0] for run in runs]
-    equal([run.returncode for run in runs], [0, 0], '\n'.join(outputs))
-    return outputs
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    outputs = [run.communicate(timeout=120) for run in runs]
+    equal([run.returncode for run in runs], [0, 0], str(outputs))
+    return [out for out, _ in outputs]
 
 
 def two_upgrades(database, _work):
@@ -114,7 +115,8 @@ def two_backfills(database, work):
     both(database, work, play)
     flag = 'TRUE' if database.name == 'PostgreSQL' else '1'
     database.write(f"UPDATE nodes SET maintenance = {flag}, maintenance_reason = 'by an older service'")
-    twice('db', 'backfill', '--database-url', database.url)
+    reports = [json.loads(r) for r in twice('db', 'backfill', '--format', 'json', '--database-url', database.url)]
+    equal((sum(r['legacy_made'] for r in reports), sum(r['reconciled'] for r in reports)), (500, 500), str(reports))
     equal(database.rows("SELECT type, reason, asserted_by, count(*) FROM node_maintenance GROUP BY type, reason, "
                         "asserted_by"), [('legacy', 'by an older service', 'migration', 500)])
     equal(database.rows("SELECT count(*) FROM apelora_audit WHERE action = 'maintenance.reconciled'"), [(500,)])

@@ -12,13 +12,13 @@ use apelora_fencing::{Limits, decide};
 fn world(members: usize) -> World {
     let member = |i: usize| MemberFacts {
         failure_domain: Some(format!("rack-{}", i % 20)),
-        offline_for: (i % 10 == 0).then_some(Duration::from_secs(40)),
+        offline_for: (i.is_multiple_of(10)).then_some(Duration::from_secs(40)),
         second_view_agrees: true,
         mapped: true,
         ever_online: true,
         ..MemberFacts::new(
             format!("server-{i:04}").as_str().into(),
-            Some(if i % 10 == 0 { Status::Offline } else { Status::Online }),
+            Some(if i.is_multiple_of(10) { Status::Offline } else { Status::Online }),
         )
     };
     World {

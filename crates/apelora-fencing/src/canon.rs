@@ -17,7 +17,7 @@ use crate::record::MemberRow;
 use crate::supervisor::{Latest, Supervisor};
 use crate::time::BootTime;
 use crate::track::{Track, Tracks};
-use crate::view::Status;
+use crate::view::{ClusterView, Status};
 use crate::watch::{Talk, Talks, Watch};
 use crate::write::{Seen, Write};
 
@@ -140,7 +140,7 @@ fn canon_write(write: &Write, c: &mut impl Canon) {
     c.whole(std::mem::discriminant(write));
     match write {
         Write::Observed(seen) => {
-            seen.iter().for_each(|o| c.of(&o.member, ("observed", o.seen == Seen::Away)))
+            seen.iter().for_each(|o| c.of(&o.member, ("observed", o.seen == Seen::Away)));
         }
         Write::Intent(intent) => c.of(&intent.member, ("intent", c.record(intent.record))),
         Write::Permit(request) => c.whole(c.record(request.record())),
@@ -231,7 +231,7 @@ fn canon_episode(
 
 fn canon_latest(Latest { view, healing, stored, map, judged: _ }: &Latest, c: &mut impl Canon) {
     c.whole((healing, map.sha().map(|sha| *sha.as_bytes())));
-    for listed in view.iter().flat_map(|v| v.members()) {
+    for listed in view.iter().flat_map(ClusterView::members) {
         c.of(&listed.name, ("listed", listed.status == Status::Offline, listed.status.is_alive()));
     }
     for (member, row) in &stored.members {

@@ -92,7 +92,7 @@ pub fn decide(world: &World, limits: &Limits) -> Decision {
                 let (refusal, measured) = judge(&case);
                 Finding { guard, refusal, measured }
             });
-            Verdict { member: member.name.clone(), action: action(&findings), findings }
+            Verdict { member: member.name.clone(), action: action(&findings, &case), findings }
         })
         .collect();
     let chosen = (0..verdicts.len()).filter(|i| verdicts[*i].action == Action::Intent).min_by(|a, b| {
@@ -102,10 +102,10 @@ pub fn decide(world: &World, limits: &Limits) -> Decision {
     Decision { verdicts, chosen }
 }
 
-fn action(findings: &[Finding]) -> Action {
+fn action(findings: &[Finding], case: &Case<'_>) -> Action {
     let mut action = Action::Intent;
     for reason in findings.iter().filter_map(|f| f.refusal) {
-        if !reading_is_enough(reason) {
+        if !reading_is_enough(reason, case) {
             return Action::Refuse;
         }
         action = Action::Watch;
@@ -113,16 +113,18 @@ fn action(findings: &[Finding]) -> Action {
     action
 }
 
-/// Whether a member may be read although this reason forbids a send: the reason is about the danger of switching
-/// off, and reading is not dangerous.
-const fn reading_is_enough(reason: ReasonCode) -> bool {
-    matches!(
-        reason,
+/// Whether a member may be read although this reason forbids a send: the reason is about the danger of switching off, and
+/// reading is not dangerous.
+fn reading_is_enough(reason: ReasonCode, case: &Case<'_>) -> bool {
+    match reason {
         ReasonCode::NotMinority
-            | ReasonCode::AnotherInProgress
-            | ReasonCode::PoweredOffRecently
-            | ReasonCode::HistoryLost
-            | ReasonCode::Held
-            | ReasonCode::FailureDomain
-    )
+        | ReasonCode::AnotherInProgress
+        | ReasonCode::PoweredOffRecently
+        | ReasonCode::HistoryLost
+        | ReasonCode::Held
+        | ReasonCode::FailureDomain => true,
+        // When one of two members is gone there is no other that could confirm it.
+        ReasonCode::ViewDisagrees => case.counts.is_pair() && case.world.view.responder_online,
+        _ => false,
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::event::Pass;
-use crate::map::{Access, MapState};
+use crate::map::MapState;
 use crate::name::MemberName;
 use crate::record::{MemberRow, Persisted};
 use crate::supervisor::Settings;
@@ -72,13 +72,12 @@ fn member(
     let track = known.tracks.of.get(name);
     let offline_for = track.and_then(|t| t.offline_since).zip(known.tracks.asked);
     let entry = pass.map.entry(name);
-    let is_lab = entry.is_some_and(|e| matches!(e.access, Access::Lima { .. }));
     let pause = track.and_then(|t| t.pause).filter(|(_, until)| known.now < *until);
     MemberFacts {
         failure_domain: listed.and_then(|l| l.failure_domain.clone()),
         offline_for: offline_for.map(|(since, asked)| asked.since(since)),
         mapped: entry.is_some(),
-        lab_refused: is_lab && !known.settings.allow_lab,
+        lab_refused: entry.is_some() && !known.settings.may_use(entry),
         own_host: known.settings.own_host.as_ref() == Some(name),
         ever_online: row.is_some_and(|r| r.incarnation.0 > 0),
         proof: row.and_then(MemberRow::standing_proof).map(|p| p.kind),
@@ -95,7 +94,8 @@ impl MemberFacts {
         let uuid = pass.map.entry(&self.name).and_then(|e| e.identity.uuid());
         let to_it =
             stored.sends.iter().filter(|s| s.member == self.name || (uuid.is_some() && s.uuid == uuid));
-        self.last_send = to_it.map(|s| s.age).min();
+        // A record's own permit must not speak against its own send; another send waits for its end anyway.
+        self.last_send = to_it.filter(|s| !s.open).map(|s| s.age).min();
         let online = stored.members.get(&self.name).and_then(|r| r.last_online);
         let since = |ago: Option<Duration>| ago.zip(online).is_some_and(|(ago, online)| online < ago);
         self.online_since_send = since(self.last_send);

@@ -169,6 +169,13 @@ impl<'a> Counts<'a> {
     }
 }
 
+impl Counts<'_> {
+    /// Whether the cluster has two members, so that the failure of one leaves no second witness.
+    pub(crate) const fn is_pair(&self) -> bool {
+        self.total == 2
+    }
+}
+
 /// What a guard may look at.
 pub(crate) struct Case<'a> {
     pub(crate) world: &'a World,

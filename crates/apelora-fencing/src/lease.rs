@@ -443,6 +443,16 @@ mod tests {
     }
 
     #[test]
+    fn an_observer_in_doubt_and_another_generation_prove_nothing() {
+        let dead = || row(2, HostState::Dead, 859);
+        let mut doubtful = reading(20, dead());
+        doubtful.observer.space_dead = true;
+        assert!(!judge(vec![reading(0, dead()), doubtful], &config(true), &seen()));
+        let later = HostRow { generation: 4, ..dead() };
+        assert!(!judge(vec![reading(0, later.clone()), reading(20, later)], &config(true), &seen()));
+    }
+
+    #[test]
     fn the_boundary_of_the_dead_time_is_strict() {
         // 8 × 10 + 60 = 140
         assert!(!row(2, HostState::Dead, 860).says_dead());

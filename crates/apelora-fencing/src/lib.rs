@@ -23,6 +23,7 @@ mod reading;
 pub mod reason;
 pub mod record;
 pub mod replay;
+pub mod restart;
 pub mod supervisor;
 pub mod time;
 mod track;

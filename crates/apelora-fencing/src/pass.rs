@@ -26,12 +26,13 @@ impl Supervisor {
         if pass.view.as_ref().is_ok_and(|v| v.asked() < began || v.asked() > now) {
             pass.view = Err(ViewError::Unreadable("it is from before it was asked for".into()));
         }
+        let leases = std::mem::take(&mut pass.leases);
         if let Ok(view) = &pass.view {
             // Leases that were read right after a gap say nothing yet.
             if self.tracks.see(view, now, self.limits.pass_gap()) {
                 self.lease_watch.reset();
             } else {
-                self.lease_watch.see(pass.leases.clone());
+                self.lease_watch.see(leases);
             }
             let own = self.settings.own_host.as_ref().and_then(|h| view.status(h));
             if own == Some(&Status::Offline) {
@@ -46,7 +47,7 @@ impl Supervisor {
         if ticket <= self.stale_looks || self.line.is_busy() {
             return None;
         }
-        match pass.stored.clone() {
+        match pass.stored.take() {
             Some(stored) => {
                 self.line.unsettled = false;
                 self.judge(now, pass, stored, effects);
@@ -222,7 +223,7 @@ impl Supervisor {
             return;
         };
         let same_map = pass.map.sha() == Some(open.map);
-        let entry = pass.map.entry(&open.member).filter(|_| same_map).cloned();
+        let entry = self.entry(&pass.map, &open.member).filter(|_| same_map).cloned();
         let mut s = Self::step(now, &self.limits, &mut self.tickets, &mut self.line, effects);
         self.talks.hang_up(&mut s, &open.member);
         self.episode = Some(Episode::adopt(open, entry, &mut s));

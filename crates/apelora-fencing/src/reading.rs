@@ -3,9 +3,8 @@
 use crate::decide::{Action, Decision};
 use crate::episode::Step;
 use crate::event::{Effect, Pass, Target};
-use crate::map::{MapState, Provider};
+use crate::map::MapState;
 use crate::name::MemberName;
-use crate::proof::PowerWord;
 use crate::record::{MemberRow, Persisted, ProofKind};
 use crate::supervisor::Supervisor;
 use crate::time::BootTime;
@@ -43,7 +42,7 @@ impl Supervisor {
                 && proof.age > self.limits.recheck_after;
             let busy =
                 self.talks.with(member) || self.talks.count(Purpose::Recheck) >= self.limits.watch_at_most;
-            let Some(entry) = pass.map.entry(member).filter(|_| old && !busy) else { continue };
+            let Some(entry) = self.entry(&pass.map, member).filter(|_| old && !busy) else { continue };
             if !self.tracks.get_mut(member).rechecked {
                 let target = Target { member: member.clone(), entry: entry.clone(), map: sha };
                 let mut s = Self::step(now, &self.limits, &mut self.tickets, &mut self.line, effects);
@@ -61,9 +60,11 @@ impl Supervisor {
             && proof.kind == ProofKind::PowerOff
             && reading.power().is_running()
         {
-            let power: PowerWord = reading.power();
-            let withdrawal = Withdrawal { member: member.clone(), incarnation: proof.incarnation, power };
-            self.line.pending.withdrawals.push(withdrawal);
+            self.line.pending.withdrawals.push(Withdrawal {
+                member: member.clone(),
+                incarnation: proof.incarnation,
+                power: reading.power(),
+            });
         }
         let incarnation = row.map(|r| r.incarnation);
         let track = self.tracks.get_mut(member);
@@ -96,8 +97,11 @@ impl Supervisor {
         let mine = self.episode.as_ref().map(|e| &e.member);
         let mut s =
             Step { now, limits: &self.limits, tickets: &mut self.tickets, line: &mut self.line, effects };
-        for (member, track) in &self.tracks.of {
-            let Some(watch) = track.watch.as_ref().filter(|w| now >= w.next) else { continue };
+        // Who waits longest goes first, so that BMCs that answer slowly do not keep the others waiting for ever.
+        let watches = self.tracks.of.iter().filter_map(|(member, t)| Some((member, t.watch.as_ref()?)));
+        let mut due: Vec<_> = watches.filter(|(_, w)| now >= w.next).collect();
+        due.sort_by_key(|(_, w)| w.next);
+        for (member, watch) in due {
             let full = self.talks.count(Purpose::Watch) >= self.limits.watch_at_most;
             if !full && mine != Some(member) && !self.talks.with(member) {
                 let target = Target { member: member.clone(), entry: watch.entry.clone(), map: map.sha() };
@@ -107,19 +111,24 @@ impl Supervisor {
         if self.talks.count(Purpose::Drill) > 0 {
             return;
         }
-        let lab = |member: &MemberName| {
-            map.get(member).is_some_and(|e| e.provider() == Provider::Lima) && !self.settings.allow_lab
-        };
         let free = |member: &MemberName| {
             let track = self.tracks.of.get(member);
             let paused = track.and_then(|t| t.pause).is_some_and(|(_, until)| now < until);
             let watched = track.is_some_and(|t| t.watch.is_some());
-            mine != Some(member) && !paused && !watched && !self.talks.with(member) && !lab(member)
+            mine != Some(member)
+                && !paused
+                && !watched
+                && !self.talks.with(member)
+                && self.settings.may_use(map.get(member))
         };
-        if let Some(member) = self.drill.due(now, map, &self.limits, free)
+        if now < self.drill.next {
+            return;
+        }
+        let due = self.drill.due(now, map, &self.limits, free);
+        self.drill.next = now + Drill::pause(map, &self.limits);
+        if let Some(member) = due
             && let Some(entry) = map.get(&member)
         {
-            self.drill.next = now + Drill::pause(map, &self.limits);
             let target = Target { member, entry: entry.clone(), map: map.sha() };
             self.talks.start(&mut s, target, Purpose::Drill);
         }

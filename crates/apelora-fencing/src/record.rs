@@ -120,6 +120,8 @@ pub struct SendRow {
     pub uuid: Option<SystemUuid>,
     /// How long ago.
     pub age: Duration,
+    /// Whether its record is still open. Such a send is the power-off in progress, not an earlier one.
+    pub open: bool,
 }
 
 /// Everything that a pass reads from the database.

@@ -260,18 +260,18 @@ pub fn replay(input: impl BufRead, output: impl Write) -> Result<Replayed, Repla
             Ok(raw) => replay.document(begins, raw)?,
             Err(e) if e.is_eof() && document.len() <= MOST_BYTES => continue,
             Err(e) if e.is_eof() => return Err(ReplayError::TooLarge { line: begins }),
-            Err(e) => return Err(wrong(begins, ".", &e)),
+            Err(e) => return Err(wrong(begins, &".", &e)),
         }
         document.clear();
     }
     if document.is_empty() {
         Ok(replay.done)
     } else {
-        Err(wrong(begins, ".", &"the document is not complete"))
+        Err(wrong(begins, &".", &"the document is not complete"))
     }
 }
 
-fn wrong(line: usize, field: impl ToString, problem: &impl ToString) -> ReplayError {
+fn wrong(line: usize, field: &impl ToString, problem: &impl ToString) -> ReplayError {
     ReplayError::Document { line, field: field.to_string(), problem: problem.to_string() }
 }
 
@@ -309,7 +309,7 @@ impl<W: Write> Replay<W> {
     fn case(&mut self, line: usize, raw: &RawValue) -> Result<(), ReplayError> {
         let case: Case = parse(line, raw)?;
         let (world, limits) =
-            case.input.world().map_err(|e| wrong(line, format!("input.{}", e.field), &e))?;
+            case.input.world().map_err(|e| wrong(line, &format!("input.{}", e.field), &e))?;
         let mut decision = decide(&world, &limits);
         // A case is about its candidate; of the others it says nothing but their status.
         decision.verdicts.retain(|v| v.member == case.input.candidate);

@@ -9,7 +9,7 @@ use crate::event::{Effect, Event, Outcome, Target, Why};
 use crate::lease::{LeaseConfig, LeaseWatch};
 use crate::limits::Limits;
 use crate::line::{Ended, Line};
-use crate::map::MapState;
+use crate::map::{MapEntry, MapState, Provider};
 use crate::name::{Epoch, HolderId, MemberName, RecordId, Ticket};
 use crate::record::{MemberRow, Persisted, ProofKind};
 use crate::time::BootTime;
@@ -34,6 +34,13 @@ pub struct Settings {
     pub dry_run: bool,
     /// `APELORA_SANLOCK_HOSTS`.
     pub leases: LeaseConfig,
+}
+
+impl Settings {
+    /// Whether there is an entry, and its provider may be used here.
+    pub(crate) fn may_use(&self, entry: Option<&Arc<MapEntry>>) -> bool {
+        entry.is_some_and(|e| self.allow_lab || e.provider() != Provider::Lima)
+    }
 }
 
 /// A leadership that was just acquired.
@@ -187,6 +194,11 @@ impl Supervisor {
             && !withdrawn
             && !self.line.saw_alive(member)
             && latest.healing == Healing::Off
+    }
+
+    /// The entry of `member`, unless it is the lab's and that is not allowed.
+    pub(crate) fn entry<'a>(&self, map: &'a MapState, member: &MemberName) -> Option<&'a Arc<MapEntry>> {
+        map.entry(member).filter(|e| self.settings.may_use(Some(e)))
     }
 
     pub(crate) fn step<'a>(
@@ -356,6 +368,9 @@ impl Supervisor {
         let full = self.talks.count(Purpose::Watch) >= self.limits.watch_at_most;
         let watch = watches.map(|w| w.next.max(self.acts_from)).min().filter(|_| !full);
         let episode = self.episode.as_ref().and_then(Episode::wake);
-        [episode, watch, Some(self.me.deadline)].into_iter().flatten().fold(look, BootTime::min)
+        let mapped = matches!(self.latest.as_ref().map(|l| &l.map), Some(MapState::Valid(_)));
+        let drills = mapped && self.talks.count(Purpose::Drill) == 0;
+        let drill = drills.then(|| self.drill.next.max(self.acts_from));
+        [episode, watch, drill, Some(self.me.deadline)].into_iter().flatten().fold(look, BootTime::min)
     }
 }

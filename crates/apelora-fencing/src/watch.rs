@@ -161,7 +161,7 @@ pub(crate) struct Drilled {
 }
 
 impl Drill {
-    /// The member whose turn it is, if it is time: a contradiction that is old enough to be judged first, then the one that
+    /// The member whose turn it is: a contradiction that is old enough to be judged first, then the one that
     /// was read longest ago.
     pub(crate) fn due(
         &self,
@@ -170,9 +170,6 @@ impl Drill {
         limits: &Limits,
         free: impl Fn(&MemberName) -> bool,
     ) -> Option<MemberName> {
-        if now < self.next {
-            return None;
-        }
         let key = |member: &MemberName| {
             let drilled = self.of.get(member).copied().unwrap_or_default();
             let ripe =

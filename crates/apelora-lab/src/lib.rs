@@ -2,5 +2,6 @@
 //! failure before it happens. They offer protocols, never implementations of the product's own interfaces, and no
 //! product crate but the binary links them.
 
+pub mod ipmi;
 pub mod keystone;
 pub mod redfish;

@@ -10,7 +10,8 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::{Method, Response, request};
 use http_body_util::Full;
-use tokio::time::Instant;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep};
 use tracing::{Instrument, error, info, info_span};
 
 use crate::accept::Accept;
@@ -40,6 +41,8 @@ pub(crate) struct Api {
     pub(crate) scheme: &'static str,
     pub(crate) local: SocketAddr,
     pub(crate) body_timeout: Duration,
+    /// Held while one of the service's own pages asks the database.
+    pub(crate) probe: tokio::sync::Mutex<()>,
 }
 
 /// What is known of a request besides its content; for its answer and for its line in the log.
@@ -54,6 +57,10 @@ struct Trace {
     route: &'static str,
     caller: Option<String>,
 }
+
+/// Tries to get past the reservation of another service, and the time between two. Source: contracts/ironic section 3.8.
+const RESERVATION_TRIES: u32 = 3;
+const RESERVATION_PAUSE: Duration = Duration::from_secs(1);
 
 /// The route of requests that name none.
 const NO_ROUTE: &str = "none";
@@ -89,9 +96,8 @@ impl Api {
         let work = {
             let (api, mut trace) = (Arc::clone(&self), trace.clone());
             async move {
-                let _turn = turn;
                 let _working = api.metrics.working();
-                let outcome = api.work(&mut trace, &caller, &request).await;
+                let outcome = api.work_with_patience(turn, &mut trace, &caller, &request).await;
                 api.finish(&trace, &outcome)
             }
         };
@@ -137,6 +143,30 @@ impl Api {
                 Err(ApiError::Body { status: http::StatusCode::BAD_REQUEST, message })
             }
         }
+    }
+
+    /// Does the request, and again when another service held the node: nothing was changed then. Whoever waits takes
+    /// nobody's turn.
+    async fn work_with_patience(
+        &self,
+        turn: OwnedSemaphorePermit,
+        trace: &mut Trace,
+        caller: &Caller,
+        request: &Request,
+    ) -> Result<Success, ApiError> {
+        let mut turn = turn;
+        for _ in 1..RESERVATION_TRIES {
+            match self.work(trace, caller, request).await {
+                Err(ApiError::Reserved { .. }) => {}
+                outcome => return outcome,
+            }
+            drop(turn);
+            sleep(RESERVATION_PAUSE).await;
+            turn = self.admission.turn().await.map_err(|why| self.busy(why))?;
+        }
+        let outcome = self.work(trace, caller, request).await;
+        drop(turn);
+        outcome
     }
 
     /// Version, route, then what the endpoint is for.

@@ -13,6 +13,8 @@ use crate::BadVersion;
 pub(crate) enum ApiError {
     /// Shape 1: an error of a resource. Carries all version headers.
     Resource(Refusal),
+    /// Another service holds the node's reservation: shape 1, a 409 once that has been waited for.
+    Reserved { uuid: String, by: String },
     /// Shape 2: an error of the router; its text follows the `Accept` header. No version headers.
     Router {
         status: StatusCode,
@@ -137,6 +139,7 @@ impl ApiError {
             Self::TokenRequired { .. } => StatusCode::UNAUTHORIZED,
             Self::NoDecision { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Version(_) | Self::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
+            Self::Reserved { .. } => StatusCode::CONFLICT,
         }
     }
 }

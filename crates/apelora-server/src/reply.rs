@@ -111,19 +111,20 @@ impl Rendering<'_> {
 
     fn error(&self, error: &ApiError) -> Response<Full<Bytes>> {
         let (versions, body) = match error {
-            ApiError::Resource(refusal) => (Versions::All, resource_body(refusal)),
+            ApiError::Resource(refusal) => (Versions::All, resource_body(error.status(), &refusal.text)),
+            ApiError::Reserved { uuid, by } => {
+                let text = format!(
+                    "Node {uuid} is locked by host {by}, please retry after the current operation is completed."
+                );
+                (Versions::All, resource_body(error.status(), &text))
+            }
             ApiError::Router { status, description, .. } => {
                 (Versions::None, self.router_body(*status, description))
             }
             ApiError::NotAcceptable => (Versions::None, self.router_body(error.status(), "")),
             ApiError::Version(bad) => {
                 let body = if self.at_root {
-                    resource_body(&Refusal {
-                        status: error.status(),
-                        text: bad.to_string(),
-                        retry_after: None,
-                        allow: None,
-                    })
+                    resource_body(error.status(), &bad.to_string())
                 } else {
                     self.router_body(error.status(), &bad.to_string())
                 };
@@ -245,9 +246,9 @@ pub(crate) fn v1_method_not_allowed() -> ApiError {
 }
 
 /// Shape 1: JSON text inside `error_message`.
-fn resource_body(refusal: &Refusal) -> String {
-    let faultcode = if refusal.status.is_server_error() { "Server" } else { "Client" };
-    let fault = text(&FaultWithDebug { faultcode, faultstring: &refusal.text, debuginfo: () });
+fn resource_body(status: StatusCode, faultstring: &str) -> String {
+    let faultcode = if status.is_server_error() { "Server" } else { "Client" };
+    let fault = text(&FaultWithDebug { faultcode, faultstring, debuginfo: () });
     text(&ErrorMessage { error_message: &fault })
 }
 
@@ -376,14 +377,8 @@ mod tests {
 
     #[test]
     fn texts_of_clients_are_escaped_twice() {
-        let refusal = Refusal {
-            status: StatusCode::NOT_FOUND,
-            text: "Node \"\u{e9}\u{0}\" could not be found.".into(),
-            retry_after: None,
-            allow: None,
-        };
         assert_eq!(
-            resource_body(&refusal),
+            resource_body(StatusCode::NOT_FOUND, "Node \"\u{e9}\u{0}\" could not be found."),
             r#"{"error_message": "{\"faultcode\": \"Client\", \"faultstring\": \"Node \\\"\\u00e9\\u0000\\\" could not be found.\", \"debuginfo\": null}"}"#
         );
     }

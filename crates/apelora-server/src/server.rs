@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, SERVER};
 use tokio::net::TcpListener;
+use tokio::sync::Mutex;
 use tracing::{error, info, warn};
 
 use crate::admission::Admission;
@@ -69,6 +70,7 @@ impl Server {
             scheme: if tls.is_some() { "https" } else { "http" },
             local: address,
             body_timeout: config.limits.body_timeout,
+            probe: Mutex::new(()),
         });
         Ok(Self { config, listener, address, api, tls })
     }
@@ -132,7 +134,12 @@ async fn bare_metal(State(api): State<Arc<Api>>, request: Request) -> Response {
 
 /// Whether requests can be answered now.
 async fn ready(State(api): State<Arc<Api>>) -> Response {
-    match tokio::time::timeout(READY_WAIT, api.app.store().ping()).await {
+    let asked = async {
+        // Anybody may ask: one at a time is enough.
+        let _alone = api.probe.lock().await;
+        api.app.store().ping().await
+    };
+    match tokio::time::timeout(READY_WAIT, asked).await {
         Ok(Ok(())) => (StatusCode::OK, "ok\n").into_response(),
         Ok(Err(_)) | Err(_) => {
             (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "2")], "the database does not answer\n")
@@ -142,7 +149,11 @@ async fn ready(State(api): State<Arc<Api>>) -> Response {
 }
 
 async fn figures(State(api): State<Arc<Api>>) -> Response {
-    let counts = match tokio::time::timeout(READY_WAIT, api.app.store().entry_counts()).await {
+    let asked = async {
+        let _alone = api.probe.lock().await;
+        api.app.store().entry_counts().await
+    };
+    let counts = match tokio::time::timeout(READY_WAIT, asked).await {
         Ok(Ok(counts)) => Some(counts),
         Ok(Err(failure)) => {
             error!(?failure, "the entries could not be counted for the figures");

@@ -1,11 +1,20 @@
 //! The command line.
 
+mod node;
+mod policy;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{Configuration, DatabaseConfig, Flags, ServerConfig};
+pub(crate) use node::{
+    AddEntry, ClearMaintenance, CreateNode, DeleteNode, ListEntries, ListNodes, Maintenance, Node,
+    NodeFields, RemoveEntries, SetMaintenance, SetNode, ShowNode,
+};
+pub(crate) use policy::{CheckPolicy, Persona, Policy};
+
+use crate::config::{ClientSettings, Configuration, DatabaseConfig, Flags, ServerConfig};
 use crate::output::Format;
 
 /// Keeps a fleet of servers safe to work on and safe to lose.
@@ -26,6 +35,18 @@ pub(crate) enum Verb {
     Db(Db),
     /// Try it: everything on loopback, with a fleet of its own in a temporary folder.
     Demo(Demo),
+    /// Work with nodes and their maintenance.
+    #[command(subcommand)]
+    Node(Box<Node>),
+    /// Look back at what happened to a node.
+    #[command(subcommand)]
+    History(History),
+    /// Ask who may do what, and why.
+    #[command(subcommand)]
+    Policy(Policy),
+    /// Look into decisions about switching servers off.
+    #[command(subcommand)]
+    Fence(Fence),
     /// Print the version of the program and of the API that it serves.
     Version {
         #[command(flatten)]
@@ -54,13 +75,41 @@ pub(crate) struct Process<C: Configuration> {
     pub(crate) settings: Flags<C>,
 }
 
-/// A verb on the database.
+/// A verb that prints a result, and its settings.
 #[derive(Debug, Args)]
-pub(crate) struct DbVerb {
+pub(crate) struct Asked<C: Configuration> {
     #[command(flatten)]
-    pub(crate) process: Process<DatabaseConfig>,
+    pub(crate) process: Process<C>,
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+/// A verb on the database.
+pub(crate) type DbVerb = Asked<DatabaseConfig>;
+/// A verb that asks a server.
+pub(crate) type Remote = Asked<ClientSettings>;
+
+/// Look into decisions about switching servers off.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Fence {
+    /// Decide again on worlds as they are stored with each decision: JSON in, one JSON line for each out.
+    Replay,
+}
+
+/// Look back at what happened to a node.
+#[derive(Debug, Subcommand)]
+pub(crate) enum History {
+    /// List what happened to a node, from the oldest to the newest.
+    List(ListHistory),
+}
+
+/// `history list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListHistory {
+    /// The node, by name or uuid
+    pub(crate) node: String,
+    #[command(flatten)]
+    pub(crate) remote: Remote,
 }
 
 /// How results are printed.
@@ -98,5 +147,26 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         super::Cli::command().debug_assert();
+    }
+
+    /// The table in `docs/commands.md` is this one.
+    #[test]
+    fn the_document_lists_every_command() {
+        let mut rows = String::from("| command | |\n|---|---|\n");
+        let mut open = vec![(String::new(), super::Cli::command())];
+        while let Some((before, command)) = open.pop() {
+            let name = format!("{before}{}", command.get_name());
+            if !command.has_subcommands() {
+                let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+                let arguments =
+                    command.get_positionals().map(|argument| format!(" {argument}")).collect::<String>();
+                rows.push_str(&format!("| `{name}{arguments}` | {about} |\n"));
+            }
+            let below: Vec<_> = command.get_subcommands().cloned().collect();
+            open.extend(below.into_iter().rev().map(|command| (format!("{name} "), command)));
+        }
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("docs/commands.md: {e}"));
+        assert!(text.contains(&rows), "docs/commands.md must hold exactly this table:\n{rows}");
     }
 }

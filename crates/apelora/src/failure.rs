@@ -13,6 +13,8 @@ pub(crate) enum Failure {
     Setting(OneLine),
     /// It was refused or failed: exit code 1.
     Failed(String),
+    /// It was refused, and the results say so already: exit code 1.
+    Shown,
     /// The reader of the output went away, as `head` does: nothing to say, exit code 1.
     OutputClosed,
 }
@@ -37,7 +39,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Setting(_) => ExitCode::from(2),
-            Self::Failed(_) | Self::OutputClosed => ExitCode::FAILURE,
+            Self::Failed(_) | Self::Shown | Self::OutputClosed => ExitCode::FAILURE,
         }
     }
 }
@@ -47,6 +49,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Setting(line) => line.fmt(f),
             Self::Failed(text) => f.write_str(text),
+            Self::Shown => f.write_str("refused"),
             Self::OutputClosed => f.write_str("the output was closed"),
         }
     }

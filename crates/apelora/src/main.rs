@@ -9,8 +9,10 @@ mod demo;
 mod failure;
 mod logging;
 mod output;
+mod printable;
 mod real;
 mod signals;
+mod table;
 mod upkeep;
 mod verb;
 

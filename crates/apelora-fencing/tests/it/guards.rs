@@ -134,6 +134,14 @@ fn five_in_domains(world: &mut World) {
 }
 
 #[test]
+fn a_status_that_this_code_does_not_know_counts_as_offline() {
+    let mut world = ripe();
+    world.members[1].status = Some(Status::from_word("Fenced"));
+    let decision = decide(&world, &Limits::PRODUCTION);
+    assert_eq!(decision.verdict(&"s1".into()).unwrap().reasons(), [ReasonCode::NotMinority].into());
+}
+
+#[test]
 fn a_domain_that_is_dead_as_a_whole_is_left_alone() {
     let mut world = ripe();
     five_in_domains(&mut world);

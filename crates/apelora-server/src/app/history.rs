@@ -76,3 +76,43 @@ fn as_seen(mut record: HistoryRecord, reader: Option<apelora_maintenance::Scope>
 fn no_record(uuid: &str) -> ApiError {
     ApiError::not_found(format!("Node history record {uuid} could not be found."))
 }
+
+#[cfg(test)]
+mod tests {
+    use apelora_maintenance::Scope;
+
+    use super::*;
+
+    #[test]
+    fn authors_are_hidden_from_those_whom_entry_or_actor_outranks() {
+        let record = |author_visible_from| HistoryRecord {
+            uuid: "u".to_owned(),
+            created_at: None,
+            updated_at: None,
+            conductor: None,
+            event_type: None,
+            severity: None,
+            event: Some("text".to_owned()),
+            user: Some("somebody".to_owned()),
+            project: Some("p1".to_owned()),
+            state: None,
+            target_provision_state: None,
+            duration_seconds: None,
+            author_visible_from,
+        };
+        let shown = |from, reader| {
+            let seen = as_seen(record(from), reader);
+            assert_eq!(seen.record().event.as_deref(), Some("text"));
+            assert_eq!(seen.record().user.is_some(), seen.record().project.is_some());
+            seen.record().user.is_some()
+        };
+        for reader in Scope::ALL {
+            // Records of other services hide nothing.
+            assert!(shown(None, Some(reader)));
+            for from in Scope::ALL {
+                assert_eq!(shown(Some(from), Some(reader)), reader >= from, "{from} {reader}");
+            }
+        }
+        assert!(shown(None, None) && !shown(Some(Scope::Lessee), None));
+    }
+}

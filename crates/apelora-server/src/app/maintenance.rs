@@ -192,3 +192,52 @@ fn entry_uuid(text: &str) -> Option<Uuid> {
 fn no_entry(entry: &str) -> ApiError {
     ApiError::not_found(format!("Maintenance entry {entry} could not be found."))
 }
+
+#[cfg(test)]
+mod tests {
+    use apelora_maintenance::Scope;
+    use time::macros::datetime;
+
+    use super::*;
+
+    fn seen_by(entry_scope: Scope, reader: Option<Scope>, reader_project: &str) -> Option<(String, String)> {
+        let entry = Entry {
+            uuid: Uuid::nil(),
+            entry_type: "operator_hold".to_owned(),
+            reason: None,
+            scope: entry_scope,
+            asserted_by: "somebody".to_owned(),
+            asserted_by_project: "p1".to_owned(),
+            asserted_at: datetime!(2026-07-01 00:00:00),
+            extra: None,
+        };
+        let reader =
+            Authority { scope: reader, user: "reader".to_owned(), project: reader_project.to_owned() };
+        let seen = as_seen(entry, &reader);
+        assert_eq!(seen.asserter_hidden, seen.entry.asserted_by.is_empty());
+        (!seen.asserter_hidden).then_some((seen.entry.asserted_by, seen.entry.asserted_by_project))
+    }
+
+    #[test]
+    fn asserters_are_hidden_from_those_whom_the_entry_outranks() {
+        for entry in Scope::ALL {
+            assert_eq!(seen_by(entry, None, "p1"), None);
+            for reader in Scope::ALL {
+                // Of equal rank also to another project, which learns from it whom to ask.
+                let shown = seen_by(entry, Some(reader), "p2").is_some();
+                assert_eq!(shown, reader >= entry, "{entry} entry, {reader} reader");
+            }
+        }
+    }
+
+    #[test]
+    fn entries_are_named_by_their_whole_uuid() {
+        let uuid = "0000000e-0000-4000-8000-0000000000AE";
+        assert_eq!(entry_uuid(uuid).map(|u| u.to_string()), Some(uuid.to_lowercase()));
+        for text in
+            ["", "x", "0000000e000040008000000000000000", "{0000000e-0000-4000-8000-000000000000}", "\0"]
+        {
+            assert_eq!(entry_uuid(text), None, "{text}");
+        }
+    }
+}

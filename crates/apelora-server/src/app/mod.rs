@@ -5,8 +5,6 @@ mod maintenance;
 mod nodes;
 mod placed;
 
-use std::time::Duration;
-
 use apelora_maintenance::{Authority, NodeFacts, Stamp};
 use apelora_store::{
     ChangeError, Changed, Conflict, Locked, NodeChange, NodeColumn, NodeKey, NodeRow, Store, StoreError,
@@ -23,10 +21,6 @@ use crate::config::Sources;
 use crate::error::ApiError;
 use crate::route::Ident;
 use crate::{Microversion, ident};
-
-/// Tries to get past the reservation of another service, and the time between two. Source: contracts/ironic section 3.8.
-const RESERVATION_TRIES: u32 = 3;
-const RESERVATION_PAUSE: Duration = Duration::from_secs(1);
 
 /// Seconds after which a client may ask an unavailable database again.
 const RETRY_AFTER: u16 = 2;
@@ -119,7 +113,7 @@ impl App {
         self.store.node(&key, columns).await.map_err(store_error)
     }
 
-    /// Changes a node under its lock. Waits a little for another service that holds the node's reservation.
+    /// Changes a node under its lock.
     ///
     /// `decide` gets the caller's authority on the node as it was read under the lock.
     async fn change(
@@ -132,31 +126,20 @@ impl App {
         mut decide: impl FnMut(&Locked, &Authority) -> Result<NodeChange, ApiError> + Send,
     ) -> Result<Changed, ApiError> {
         let key = NodeKey::Uuid(uuid.to_owned());
-        let mut tries = 1;
-        loop {
-            let outcome = self
-                .store
-                .change_node(&key, stamp, |locked| {
-                    let facts = &locked.node.node;
-                    check(cx, ident, needs, facts)?;
-                    decide(locked, &authorise::authority(cx.caller, facts))
-                })
-                .await;
-            match outcome {
-                Ok(changed) => return Ok(changed),
-                Err(ChangeError::Reserved { .. }) if tries < RESERVATION_TRIES => {
-                    tries += 1;
-                    tokio::time::sleep(RESERVATION_PAUSE).await;
-                }
-                Err(ChangeError::NotFound) => return Err(ApiError::no_node(ident)),
-                Err(ChangeError::Refused(refusal)) => return Err(refusal),
-                Err(ChangeError::Reserved { by }) => {
-                    return Err(ApiError::conflict(format!(
-                        "Node {uuid} is locked by host {by}, please retry after the current operation is completed."
-                    )));
-                }
-                Err(other) => return Err(change_error(other, uuid)),
-            }
+        let outcome = self
+            .store
+            .change_node(&key, stamp, |locked| {
+                let facts = &locked.node.node;
+                check(cx, ident, needs, facts)?;
+                decide(locked, &authorise::authority(cx.caller, facts))
+            })
+            .await;
+        match outcome {
+            Ok(changed) => Ok(changed),
+            Err(ChangeError::NotFound) => Err(ApiError::no_node(ident)),
+            Err(ChangeError::Refused(refusal)) => Err(refusal),
+            Err(ChangeError::Reserved { by }) => Err(ApiError::Reserved { uuid: uuid.to_owned(), by }),
+            Err(other) => Err(change_error(other, uuid)),
         }
     }
 }

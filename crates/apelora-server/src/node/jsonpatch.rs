@@ -46,10 +46,19 @@ pub(crate) fn parse(body: &Value) -> Result<Vec<Operation>, String> {
     let Value::Array(items) = body else {
         return Err(format!("{} is not of type 'array'", python::repr(body)));
     };
+    if items.len() > OPERATIONS_MAX {
+        return Err(format!(
+            "a list of {} operations is too long: at most {OPERATIONS_MAX} are taken",
+            items.len()
+        ));
+    }
     // The reference reports the shallowest error: first those of the operations themselves, then those of members.
     let members: Vec<_> = items.iter().map(operation_members).collect::<Result<_, _>>()?;
     members.into_iter().zip(items).map(|(members, source)| operation(members, source)).collect()
 }
+
+/// The most operations of one request: they are all applied while the node is locked.
+const OPERATIONS_MAX: usize = 1_000;
 
 /// The names of operations.
 const ACTIONS: [&str; 3] = ["add", "replace", "remove"];
@@ -333,6 +342,13 @@ mod tests {
         assert!(
             reason(&json!([{"op": "add", "path": "/extra/a/b", "value": 1}])).starts_with("Document '1' ")
         );
+    }
+
+    #[test]
+    fn a_request_has_so_many_operations_at_most() {
+        let many = |n| Value::Array(vec![json!({"op": "add", "path": "/extra/l/-", "value": 1}); n]);
+        assert!(patched(&many(OPERATIONS_MAX)).is_ok());
+        assert!(refused(&many(OPERATIONS_MAX + 1)).contains("at most 1000 are taken"));
     }
 
     #[test]

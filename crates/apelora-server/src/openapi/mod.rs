@@ -38,6 +38,12 @@ fn build() -> utoipa::openapi::OpenApi {
         let item = paths.entry(endpoint.template).or_default();
         item.merge_operations(PathItem::new(method(endpoint), operation(endpoint)));
     }
+    for (path, summary) in OWN_PAGES {
+        let operation = OperationBuilder::new()
+            .summary(Some(summary))
+            .response("200", ResponseBuilder::new().description("Done"));
+        paths.entry(path).or_default().merge_operations(PathItem::new(HttpMethod::Get, operation));
+    }
     let paths = paths.into_iter().fold(PathsBuilder::new(), |paths, (path, item)| paths.path(path, item));
     let components = ComponentsBuilder::new()
         .schema_from::<Link>()
@@ -74,6 +80,14 @@ fn build() -> utoipa::openapi::OpenApi {
         .components(Some(components.build()))
         .build()
 }
+
+/// The service's own pages, open to all.
+const OWN_PAGES: [(&str, &str); 4] = [
+    ("/healthz", "Whether the process is alive"),
+    ("/readyz", "Whether requests can be answered: 503 while the database does not answer"),
+    ("/metrics", "Figures in the text form of OpenMetrics"),
+    ("/openapi.json", "This document"),
+];
 
 fn method(endpoint: &Endpoint) -> HttpMethod {
     match endpoint.method {

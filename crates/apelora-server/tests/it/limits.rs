@@ -1,8 +1,10 @@
 //! Bounds: of bodies, of time, of numbers; and the orderly end.
 
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
+use time::macros::datetime;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -56,33 +58,65 @@ async fn slow_clients_are_cut_off() {
     assert!(begin(b"").await.is_none());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn when_there_is_too_much_to_do_the_rest_is_told_to_come_again() {
-    let lab = Lab::configured(|config| {
+    // A clock that keeps whoever looks at it, until it is let go.
+    let gate = Arc::new((Mutex::new(true), Condvar::new()));
+    let at_gate = Arc::clone(&gate);
+    let clock = move || {
+        let closed = at_gate.0.lock().unwrap();
+        drop(at_gate.1.wait_while(closed, |closed| *closed).unwrap());
+        datetime!(2026-07-01 09:00:00)
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let store = lab::sqlite_store(&folder.path().join("a.db")).await;
+    let sources = Sources::new(clock, lab::new_id);
+    let lab = Lab::start_with("127.0.0.1:0".parse().unwrap(), store, sources, |config| {
         config.limits.in_flight = 1;
         config.limits.queued = 0;
     })
     .await;
-    let node = lab.node("n1").await;
-    // One request is kept at work by the reservation of another service.
-    lab.sql(&format!("UPDATE nodes SET reservation='other' WHERE uuid='{node}'")).await;
-    let path = "/v1/nodes/n1/maintenance";
-    let (held, refused) = tokio::join!(lab.call("PUT", path, Some(json!({}))), async {
-        loop {
+    let body = json!({"driver": "fake-hardware", "name": "n1"});
+    let (held, refused) = tokio::join!(lab.call("POST", "/v1/nodes", Some(body)), async {
+        let refused = loop {
             let answer = lab.call("GET", "/v1/nodes", None).await;
             if answer.status != 200 {
-                return answer;
+                break answer;
             }
-        }
+        };
+        // The service's own pages are answered all the time.
+        let figures = client::send(lab.address, "GET", "/metrics", &[], None).await.expect(200).body;
+        assert!(figures.contains("apelora_http_requests_in_flight 1\n"), "{figures}");
+        assert!(figures.contains("apelora_http_turned_away_total{why=\"queue_full\"} 1\n"), "{figures}");
+        *gate.0.lock().unwrap() = false;
+        gate.1.notify_all();
+        refused
     });
     let refused = refused.expect(503);
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert!(refused.fault().contains("too much to do"));
-    held.expect(409);
-    // The service's own pages are answered all the time, and the API again.
+    held.expect(201);
     lab.call("GET", "/v1/nodes", None).await.expect(200);
-    let figures = client::send(lab.address, "GET", "/metrics", &[], None).await.expect(200).body;
-    assert!(!figures.contains("apelora_http_turned_away_total{why=\"queue_full\"} 0"), "{figures}");
+}
+
+#[tokio::test]
+async fn whoever_waits_for_another_service_takes_nobodys_turn() {
+    let lab = Lab::configured(|config| {
+        config.limits.in_flight = 1;
+        config.limits.queued = 1;
+    })
+    .await;
+    let node = lab.node("n1").await;
+    lab.sql(&format!("UPDATE nodes SET reservation='other' WHERE uuid='{node}'")).await;
+    let waiting = tokio::spawn(client::send_owned(lab.address, "PUT", "/v1/nodes/n1/maintenance"));
+    // While it waits, others are served one after the other.
+    let mut served = 0;
+    while !waiting.is_finished() {
+        lab.call("GET", "/v1/nodes", None).await.expect(200);
+        served += 1;
+    }
+    waiting.await.unwrap().expect(409);
+    assert!(served > 1, "{served}");
 }
 
 #[tokio::test]

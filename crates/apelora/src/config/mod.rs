@@ -3,6 +3,7 @@
 //! The sources are parameters, so a test can choose them; the real environment is read in `main` only. Whatever is
 //! wrong with a setting stops the start with one line that names it, where it came from and the remedy.
 
+mod client;
 mod database;
 mod flags;
 mod keystone;
@@ -14,11 +15,15 @@ mod values;
 
 use std::fmt;
 
+pub(crate) use client::{ClientSettings, openstack};
 pub(crate) use database::{DatabaseConfig, LogConfig, LogFormat};
 pub(crate) use flags::Flags;
+pub(crate) use policy::PolicyConfig;
 pub(crate) use resolve::{Provenance, Resolved, Sources};
 pub(crate) use server::{HistoryRetention, ServerConfig};
 use table::Setting;
+
+use crate::printable::printable;
 
 /// The configuration of one process.
 pub(crate) trait Configuration: Sized {
@@ -49,11 +54,7 @@ pub(crate) struct OneLine(String);
 impl OneLine {
     /// A message; line ends in what was read are shown escaped, so that it stays one line.
     pub(crate) fn new(text: impl fmt::Display) -> Self {
-        let mut line = String::new();
-        for c in text.to_string().chars() {
-            if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
-        }
-        Self(line)
+        Self(printable(&text.to_string()).into_owned())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The settings of the policy.
+//! The settings of the policy, and of the verbs that ask it.
 
 use std::path::PathBuf;
 
@@ -6,9 +6,40 @@ use apelora_policy::{AuthoritySettings, Settings};
 use apelora_server::PolicyFiles;
 
 use super::table::{
-    ENFORCE_NEW_DEFAULTS, ENFORCE_SCOPE, POLICY_FILE, SERVICE_PROJECT, SERVICE_ROLE_ELEVATED,
+    CA_FILE, ENDPOINT, ENFORCE_NEW_DEFAULTS, ENFORCE_SCOPE, PLAIN_HTTP, POLICY_FILE, REQUEST_TIMEOUT_SECS,
+    SERVICE_PROJECT, SERVICE_ROLE_ELEVATED, Setting,
 };
-use super::{OneLine, Resolved};
+use super::{ClientSettings, Configuration, OneLine, Resolved};
+
+/// What `apelora policy check` runs with.
+#[derive(Debug, Clone)]
+pub(crate) struct PolicyConfig {
+    /// The policy.
+    pub(crate) policy: PolicyFiles,
+    /// For nodes that are fetched.
+    pub(crate) client: ClientSettings,
+}
+
+impl Configuration for PolicyConfig {
+    fn settings() -> &'static [&'static Setting] {
+        static OURS: &[&Setting] = &[
+            &POLICY_FILE,
+            &ENFORCE_NEW_DEFAULTS,
+            &ENFORCE_SCOPE,
+            &SERVICE_ROLE_ELEVATED,
+            &SERVICE_PROJECT,
+            &ENDPOINT,
+            &CA_FILE,
+            &PLAIN_HTTP,
+            &REQUEST_TIMEOUT_SECS,
+        ];
+        OURS
+    }
+
+    fn build(values: &Resolved) -> Result<Self, OneLine> {
+        Ok(Self { policy: policy(values)?, client: ClientSettings::build(values)? })
+    }
+}
 
 /// Where the policy is, and how it is put together.
 pub(super) fn policy(values: &Resolved) -> Result<PolicyFiles, OneLine> {

@@ -179,6 +179,30 @@ pub(crate) static HISTORY_CLEANUP_BATCH: Setting = Setting::new(
     Some("1000"),
     "Records that the clean-up removes in one transaction (0 to 1000000; 0 stops the clean-up)",
 );
+pub(crate) static ENDPOINT: Setting = Setting::new(
+    "endpoint",
+    "URL",
+    None,
+    "The address of the API (default: OS_ENDPOINT; else the one in Keystone's catalogue; without Keystone http://127.0.0.1:6385)",
+);
+pub(crate) static CA_FILE: Setting = Setting::new(
+    "ca_file",
+    "FILE",
+    None,
+    "PEM with the only certificates to believe, of the API and of Keystone (default: OS_CACERT; else the system's)",
+);
+pub(crate) static PLAIN_HTTP: Setting = Setting::new(
+    "plain_http",
+    "0|1",
+    Some("0"),
+    "1 accepts http on other hosts than this one: everybody on the way can read passwords and tokens and change answers",
+);
+pub(crate) static REQUEST_TIMEOUT_SECS: Setting = Setting::new(
+    "request_timeout_secs",
+    "SECONDS",
+    Some("60"),
+    "Seconds that one request may take (1 to 3600)",
+);
 pub(crate) static POLICY_FILE: Setting = Setting::new(
     "policy_file",
     "FILE",
@@ -251,6 +275,10 @@ pub(crate) static SETTINGS: &[&Setting] = &[
     &ENFORCE_SCOPE,
     &SERVICE_ROLE_ELEVATED,
     &SERVICE_PROJECT,
+    &ENDPOINT,
+    &CA_FILE,
+    &PLAIN_HTTP,
+    &REQUEST_TIMEOUT_SECS,
     &LOG,
     &LOG_FORMAT,
 ];

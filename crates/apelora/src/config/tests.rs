@@ -1,17 +1,25 @@
 use std::ffi::OsString;
+use std::fmt::Debug;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStringExt as _;
 
-use super::table::{self, SETTINGS};
+use super::table::{self, SETTINGS, Setting};
 use apelora_server::AuthStrategy;
 
-use super::{Configuration, DatabaseConfig, Flags, ServerConfig, Sources, load};
+use super::{
+    ClientSettings, Configuration, DatabaseConfig, Flags, PolicyConfig, ServerConfig, Sources, load,
+};
 
-fn sources(
-    file: Option<&str>,
-    environment: &[(&str, &str)],
-    flags: &[(&str, &str)],
-) -> Sources<ServerConfig> {
+/// Who reads settings, by the name of its commands.
+type Process = (&'static str, fn() -> &'static [&'static Setting]);
+const PROCESSES: [Process; 4] = [
+    ("server", ServerConfig::settings),
+    ("db", DatabaseConfig::settings),
+    ("node, history", ClientSettings::settings),
+    ("policy", PolicyConfig::settings),
+];
+
+fn sources<C>(file: Option<&str>, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources<C> {
     let file = file.map(|text| {
         let mut file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
         file.write_all(text.as_bytes()).unwrap();
@@ -25,7 +33,15 @@ fn sources(
 }
 
 fn refused(file: Option<&str>, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> String {
-    match load(&sources(file, environment, flags)) {
+    refused_by::<ServerConfig>(file, environment, flags)
+}
+
+fn refused_by<C: Configuration + Debug>(
+    file: Option<&str>,
+    environment: &[(&str, &str)],
+    flags: &[(&str, &str)],
+) -> String {
+    match load(&sources::<C>(file, environment, flags)) {
         Ok((config, _)) => panic!("accepted: {config:?}"),
         Err(line) => line.to_string(),
     }
@@ -35,7 +51,8 @@ fn refused(file: Option<&str>, environment: &[(&str, &str)], flags: &[(&str, &st
 fn each_source_beats_the_one_before() {
     let file = Some("listen = '127.0.0.1:2'\nhistory_max_entries = 2\nhistory_min_days = 2\nlog = 'debug'\n");
     let environment = [("APELORA_HISTORY_MAX_ENTRIES", "3"), ("APELORA_HISTORY_MIN_DAYS", "3")];
-    let (config, provenance) = load(&sources(file, &environment, &[("history_min_days", "4")])).unwrap();
+    let (config, provenance) =
+        load(&sources::<ServerConfig>(file, &environment, &[("history_min_days", "4")])).unwrap();
     assert_eq!(config.listen.port(), 2);
     assert_eq!(config.history.max_entries, 3);
     assert_eq!(config.history.min_days, 4);
@@ -53,23 +70,25 @@ fn each_source_beats_the_one_before() {
 
 #[test]
 fn a_configuration_file_may_be_named_by_the_environment_and_the_flag_beats_it() {
-    let named = sources(Some("history_min_days = 7\n"), &[], &[]);
+    let named = sources::<ServerConfig>(Some("history_min_days = 7\n"), &[], &[]);
     let path = named.file.clone().unwrap().into_os_string().into_string().unwrap();
-    let (config, _) = load(&sources(None, &[("APELORA_CONFIG", &path)], &[])).unwrap();
+    let (config, _) = load(&sources::<ServerConfig>(None, &[("APELORA_CONFIG", &path)], &[])).unwrap();
     assert_eq!(config.history.min_days, 7);
     let (config, _) =
-        load(&sources(Some("history_min_days = 8\n"), &[("APELORA_CONFIG", &path)], &[])).unwrap();
+        load(&sources::<ServerConfig>(Some("history_min_days = 8\n"), &[("APELORA_CONFIG", &path)], &[]))
+            .unwrap();
     assert_eq!(config.history.min_days, 8);
 }
 
 #[test]
 fn every_default_is_accepted_and_every_setting_belongs_to_a_process() {
-    let (config, provenance) = load(&sources(None, &[("PATH", "/bin"), ("APELOR", "x")], &[])).unwrap();
+    let (config, provenance) =
+        load(&sources::<ServerConfig>(None, &[("PATH", "/bin"), ("APELOR", "x")], &[])).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:6385");
     assert!(matches!(config.auth, AuthStrategy::NoAuth));
     assert!(provenance.chosen.is_empty());
     for setting in SETTINGS {
-        let used = ServerConfig::settings().iter().chain(DatabaseConfig::settings()).any(|s| s == setting);
+        let used = PROCESSES.iter().any(|(_, settings)| settings().contains(setting));
         assert!(used, "no process reads {setting}");
         assert_eq!(SETTINGS.iter().filter(|s| s.name == setting.name).count(), 1, "{setting} twice");
     }
@@ -90,11 +109,25 @@ fn every_setting_refuses_nonsense_by_name_origin_and_remedy() {
         ("history_min_days", "1.5"),
         ("history_cleanup_interval_secs", "0"),
         ("history_cleanup_batch", "many"),
+        ("policy_file", ""),
+        ("enforce_new_defaults", "yes"),
+        ("enforce_scope", "2"),
+        ("service_role_elevated", "true"),
+        ("service_project", ""),
+        ("endpoint", ""),
+        ("ca_file", ""),
+        ("plain_http", "on"),
+        ("request_timeout_secs", "0"),
         ("log", "apelora=loud"),
         ("log_format", "xml"),
     ];
     for setting in SETTINGS {
         let (name, value) = nonsense.iter().find(|(name, _)| *name == setting.name).expect(setting.name);
+        let refused = if ServerConfig::settings().contains(setting) {
+            refused_by::<ServerConfig>
+        } else {
+            refused_by::<PolicyConfig>
+        };
         let by_env = refused(None, &[(&setting.env(), value)], &[]);
         let by_flag = refused(None, &[], &[(name, value)]);
         let by_file = refused(Some(&format!("{name} = '{value}'")), &[], &[]);
@@ -126,13 +159,14 @@ fn unknown_settings_stop_the_start_with_a_guess() {
 
 #[test]
 fn a_bmc_secret_is_no_error_but_is_reported_by_name_only() {
-    let (_, provenance) = load(&sources(None, &[("APELORA_BMC_SECRET_S1", "calvin")], &[])).unwrap();
+    let (_, provenance) =
+        load(&sources::<ServerConfig>(None, &[("APELORA_BMC_SECRET_S1", "calvin")], &[])).unwrap();
     assert_eq!(provenance.bmc_secrets, ["APELORA_BMC_SECRET_S1"]);
 }
 
 #[test]
 fn files_that_cannot_be_used_are_named() {
-    let mut missing = sources(None, &[], &[]);
+    let mut missing = sources::<ServerConfig>(None, &[], &[]);
     missing.file = Some("/nonexistent/apelora.toml".into());
     let line = load(&missing).map(|_| ()).unwrap_err().to_string();
     assert!(line.starts_with("configuration file /nonexistent/apelora.toml: "), "{line}");
@@ -152,7 +186,7 @@ fn files_that_cannot_be_used_are_named() {
 
 #[test]
 fn an_environment_that_is_not_text_is_refused_only_under_our_prefix() {
-    let mut bad = sources(None, &[], &[]);
+    let mut bad = sources::<ServerConfig>(None, &[], &[]);
     bad.environment.push(("OTHER".into(), OsString::from_vec(vec![0xff])));
     assert!(load(&bad).is_ok());
     bad.environment.push(("APELORA_LOG".into(), OsString::from_vec(vec![0xff])));
@@ -178,7 +212,7 @@ fn contradictions_are_refused() {
     assert_eq!(line, "--tls-key (flag): has no certificate; set tls_cert too");
     let basic =
         [("auth_strategy", "http_basic"), ("http_basic_user_file", "/dev/null"), ("listen", "0.0.0.0:1")];
-    let (config, _) = load(&sources(None, &[], &basic)).unwrap();
+    let (config, _) = load(&sources::<ServerConfig>(None, &[], &basic)).unwrap();
     assert!(matches!(config.auth, AuthStrategy::HttpBasic { user_file } if *user_file == *"/dev/null"));
 }
 
@@ -191,7 +225,7 @@ const KEYSTONE: [(&str, &str); 4] = [
 
 #[test]
 fn keystone_needs_an_address_and_an_account() {
-    let (config, provenance) = load(&sources(None, &[], &KEYSTONE)).unwrap();
+    let (config, provenance) = load(&sources::<ServerConfig>(None, &[], &KEYSTONE)).unwrap();
     let AuthStrategy::Keystone(auth) = config.auth else { panic!("{:?}", config.auth) };
     assert_eq!(auth.validation.credentials.project_name, "service");
     assert_eq!(auth.validation.limits.cache.as_secs(), 300);
@@ -222,12 +256,12 @@ fn keystone_needs_an_address_and_an_account() {
     let mut plain = KEYSTONE.to_vec();
     plain[1].1 = "http://keystone.example.org:5000";
     plain.push(("keystone_plain_http", "1"));
-    assert!(load(&sources(None, &[], &plain)).is_ok());
+    assert!(load(&sources::<ServerConfig>(None, &[], &plain)).is_ok());
 }
 
 #[test]
 fn what_makes_an_operator() {
-    let policy = |flags: &[(&str, &str)]| load(&sources(None, &[], flags)).unwrap().0.policy;
+    let policy = |flags: &[(&str, &str)]| load(&sources::<ServerConfig>(None, &[], flags)).unwrap().0.policy;
     assert!(!policy(&[]).authority.project_admin_is_system);
     assert!(policy(&[]).settings.enforce_new_defaults);
     let older = policy(&[("enforce_new_defaults", "0")]);
@@ -248,7 +282,7 @@ fn users_of_another_strategy_are_refused() {
 #[test]
 fn a_password_is_neither_shown_nor_repeated_in_an_error() {
     let environment = [("APELORA_DATABASE_URL", "mysql://a:s3cret@db/x")];
-    let (_, provenance) = load(&sources(None, &environment, &[])).unwrap();
+    let (_, provenance) = load(&sources::<ServerConfig>(None, &environment, &[])).unwrap();
     assert_eq!(provenance.chosen[0].1, "mysql://a@db/x");
     assert!(!refused(None, &[], &[("database_url", "mysqll://a:s3cret@db/x")]).contains("s3cret"));
 }
@@ -264,10 +298,10 @@ fn a_message_stays_one_line() {
 fn the_document_lists_every_setting() {
     let mut rows = String::from("| file key | environment | default | used by | |\n|---|---|---|---|---|\n");
     for setting in SETTINGS {
-        let used: Vec<_> = [("server", ServerConfig::settings()), ("db", DatabaseConfig::settings())]
-            .into_iter()
-            .filter(|(_, settings)| settings.contains(setting))
-            .map(|(process, _)| process)
+        let used: Vec<_> = PROCESSES
+            .iter()
+            .filter(|(_, settings)| settings().contains(setting))
+            .map(|(process, _)| *process)
             .collect();
         let default = setting.default.map_or_else(|| "–".to_owned(), |d| format!("`{d}`"));
         let (name, env, doc) = (setting.name, setting.env(), setting.doc);

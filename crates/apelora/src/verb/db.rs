@@ -1,5 +1,6 @@
 //! `apelora db upgrade|status|backfill`.
 
+use std::cmp::Ordering;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 
@@ -39,9 +40,8 @@ fn start(
     options: DbVerb,
     environment: Vec<(OsString, OsString)>,
 ) -> Result<(DatabaseConfig, Format), Failure> {
-    let (config, provenance) = configure(options.process, environment)?;
+    let (config, _) = configure(options.process, environment)?;
     logging::start(&config.log);
-    logging::provenance(&provenance);
     Ok((config, options.output.format))
 }
 
@@ -160,16 +160,21 @@ impl Tenths {
 }
 
 fn status_text(status: &SchemaStatus, database: &str) -> String {
-    let state = match (status.found == status.wanted, status.usable) {
-        (true, _) => "up to date",
-        (false, true) => "usable; `apelora db upgrade` brings it up to date",
-        (false, false) if status.found < status.wanted => "too old; run `apelora db upgrade`",
-        (false, false) => "newer than this program; use the version of Apelora that made it",
+    let SchemaStatus { found, wanted, usable, adopted, backfill_due } = *status;
+    let state = match found.cmp(&wanted) {
+        Ordering::Equal => "up to date",
+        Ordering::Less if found == 0 => "none yet; run `apelora db upgrade`",
+        Ordering::Less if usable => "usable; `apelora db upgrade` brings it up to date",
+        Ordering::Less => "too old; run `apelora db upgrade`",
+        Ordering::Greater if usable => "newer than this program, which can still work with it",
+        Ordering::Greater => "newer than this program; use the version of Apelora that made it",
     };
-    let nodes =
-        if status.adopted { "a table of the Bare Metal service, adopted" } else { "Apelora's own table" };
-    let backfill = if status.backfill_due { "due; run `apelora db backfill`" } else { "not due" };
-    let SchemaStatus { found, wanted, .. } = status;
+    let nodes = match (adopted, found) {
+        (true, _) => "a table of the Bare Metal service, adopted",
+        (false, 0) => "none yet",
+        (false, _) => "Apelora's own table",
+    };
+    let backfill = if backfill_due { "due; run `apelora db backfill`" } else { "not due" };
     format!(
         "database        {database}\nschema version  {found} of {wanted}: {state}\nnodes           {nodes}\nbackfill        {backfill}"
     )
@@ -261,7 +266,8 @@ mod tests {
         let text = |found, usable| status_text(&status(found, usable), "sqlite://a.db");
         assert!(text(3, true).contains("3 of 3: up to date"));
         assert!(text(2, true).contains("2 of 3: usable; `apelora db upgrade`"));
-        assert!(text(0, false).contains("0 of 3: too old; run `apelora db upgrade`"));
+        assert!(text(1, false).contains("1 of 3: too old; run `apelora db upgrade`"));
+        assert!(text(0, false).contains("0 of 3: none yet; run `apelora db upgrade`"));
         assert!(text(4, false).contains("4 of 3: newer than this program"));
     }
 }

@@ -2,6 +2,12 @@
 
 mod db;
 mod demo;
+mod fence;
+mod history;
+mod maintenance;
+mod node;
+mod policy;
+mod remote;
 mod server;
 mod version;
 
@@ -23,6 +29,10 @@ pub(crate) fn run(cli: Cli, environment: Vec<(OsString, OsString)>) -> Result<()
         }
         Verb::Db(verb) => db::run(verb, environment),
         Verb::Demo(options) => demo::run(&options),
+        Verb::Node(verb) => node::run(*verb, environment),
+        Verb::History(verb) => history::run(verb, environment),
+        Verb::Policy(verb) => policy::run(verb, environment),
+        Verb::Fence(verb) => fence::run(&verb),
         Verb::Version { output } => version::print(output.format),
     }
 }

@@ -1,7 +1,8 @@
 //! How tests run the command, and the command line itself.
 
+use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// What a finished command left.
 #[derive(Debug)]
@@ -12,6 +13,14 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    fn of(done: Output) -> Self {
+        Self {
+            code: done.status.code().unwrap_or(-1),
+            out: String::from_utf8(done.stdout).unwrap(),
+            err: String::from_utf8(done.stderr).unwrap(),
+        }
+    }
+
     /// The standard output as JSON.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e} in {self:?}"))
@@ -28,12 +37,20 @@ pub(crate) fn apelora(folder: &Path, environment: &[(&str, &str)], arguments: &[
 
 /// Runs it to its end.
 pub(crate) fn run(folder: &Path, environment: &[(&str, &str)], arguments: &[&str]) -> Done {
-    let done = apelora(folder, environment, arguments).output().unwrap();
-    Done {
-        code: done.status.code().unwrap_or(-1),
-        out: String::from_utf8(done.stdout).unwrap(),
-        err: String::from_utf8(done.stderr).unwrap(),
-    }
+    Done::of(apelora(folder, environment, arguments).output().unwrap())
+}
+
+/// Runs it to its end with this on its standard input.
+pub(crate) fn run_with_input(folder: &Path, arguments: &[&str], input: &str) -> Done {
+    let mut command = apelora(folder, &[], arguments);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
+    // From another thread: the command may answer before it has read everything.
+    let written = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    let done = child.wait_with_output().unwrap();
+    written.join().unwrap();
+    Done::of(done)
 }
 
 /// A folder that goes with the test.
@@ -65,7 +82,7 @@ fn help_is_on_the_standard_output_and_names_every_verb() {
     let here = folder();
     let help = run(here.path(), &[], &["--help"]);
     assert_eq!((help.code, help.err.as_str()), (0, ""));
-    for verb in ["server", "db", "demo", "version"] {
+    for verb in ["server", "db", "demo", "node", "history", "policy", "fence", "version"] {
         assert!(help.out.contains(&format!("\n  {verb} ")), "{verb} in {}", help.out);
     }
     let server = run(here.path(), &[], &["server", "--help"]).out;
@@ -91,6 +108,21 @@ fn wrong_usage_is_exit_code_2_on_the_standard_error() {
         &["version", "--format", "xml"],
         &["demo", "--listen", "0.0.0.0:0"],
         &["demo", "--listen", "localhost"],
+        &["node"],
+        &["node", "show"],
+        &["node", "create"],
+        &["node", "list", "--maintenance", "--no-maintenance"],
+        &["node", "maintenance", "add", "n1"],
+        &["node", "maintenance", "add", "n1", "--type", "operator_hold", "--extra", "rack"],
+        &["node", "maintenance", "list"],
+        &["node", "maintenance", "list", "n1", "--all-nodes"],
+        &["node", "maintenance", "list", "n1", "--stale"],
+        &["node", "maintenance", "remove", "n1"],
+        &["node", "maintenance", "remove", "n1", "8d8d9a25", "--all"],
+        &["history", "list"],
+        &["policy", "check", "--entry-scope", "owner"],
+        &["policy", "check", "--system", "--project", "p"],
+        &["fence", "replay", "x"],
     ] {
         let done = run(here.path(), &[], arguments);
         assert_eq!((done.code, done.out.as_str()), (2, ""), "{arguments:?}: {done:?}");

@@ -65,12 +65,11 @@ fn files(folder: &Path) -> usize {
 #[test]
 fn without_an_address_it_finds_a_free_port() {
     let here = folder();
-    let one = Running::start(&mut apelora(here.path(), &[], &["demo"]));
-    let first = address(&one.out("http://"));
-    let two = Running::start(&mut apelora(here.path(), &[], &["demo"]));
-    let second = address(&two.out("http://"));
-    assert_ne!(first, second);
-    for at in [first, second] {
+    let environment = [("TMPDIR", here.path().to_str().unwrap())];
+    let demos = [(); 2].map(|()| Running::start(&mut apelora(here.path(), &environment, &["demo"])));
+    let addresses = demos.each_ref().map(|demo| address(&demo.out("http://")));
+    assert_ne!(addresses[0], addresses[1]);
+    for at in addresses {
         assert!(at.starts_with("127.0.0.1:"), "{at}");
         assert_eq!(request(&at, "GET", "/v1/nodes", "").0, 200);
     }

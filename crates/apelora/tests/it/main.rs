@@ -6,6 +6,11 @@
 mod command;
 mod db;
 mod demo;
+mod fence;
+mod maintenance;
+mod nodes;
+mod policy;
 mod running;
 mod server;
 mod settings;
+mod terminal;

@@ -127,10 +127,10 @@ impl Ghosts {
                 self.count("recovered");
                 self.old_life_is_over("PROOF-INCARNATION", member, site);
             }
-            Write::Proof(new) => {
-                if matches!(new.ground, ProofGround::Watched(_)) && *answer == Ok(Committed::Proof(true)) {
-                    self.count("proven by watching");
-                }
+            Write::Proof(new)
+                if matches!(new.ground, ProofGround::Watched(_)) && *answer == Ok(Committed::Proof(true)) =>
+            {
+                self.count("proven by watching");
             }
             _ => {}
         }

@@ -195,23 +195,21 @@ impl Night {
                 self.renew(w);
                 pause = 10_000;
             }
-        } else if self.db_is_up() && !self.is_barred(w) {
-            if let Some(epoch) = self.store.campaign(self.db_now(), holder) {
-                self.tell(|| format!("worker {w} leads, epoch {}", epoch.0));
-                let me = Leadership { epoch, holder, deadline };
-                let settings = Settings {
-                    own_host: self.workers[w].host.clone(),
-                    allow_lab: true,
-                    ..Settings::default()
-                };
-                let worker = &mut self.workers[w];
-                worker.epoch = epoch;
-                worker.term += 1;
-                worker.talks.clear();
-                worker.supervisor = Some(Supervisor::elected(before, me, self.limits.clone(), settings));
-                self.tell_worker(w, Event::Woke);
-                pause = 10_000;
-            }
+        } else if self.db_is_up()
+            && !self.is_barred(w)
+            && let Some(epoch) = self.store.campaign(self.db_now(), holder)
+        {
+            self.tell(|| format!("worker {w} leads, epoch {}", epoch.0));
+            let me = Leadership { epoch, holder, deadline };
+            let settings =
+                Settings { own_host: self.workers[w].host.clone(), allow_lab: true, ..Settings::default() };
+            let worker = &mut self.workers[w];
+            worker.epoch = epoch;
+            worker.term += 1;
+            worker.talks.clear();
+            worker.supervisor = Some(Supervisor::elected(before, me, self.limits.clone(), settings));
+            self.tell_worker(w, Event::Woke);
+            pause = 10_000;
         }
         self.at(self.now + pause, Act::Lease(w));
     }
@@ -354,7 +352,7 @@ impl Night {
                 self.ghosts.looked(w, self.now, &pass, boot.since(asked), &self.site);
                 self.tell_worker(w, Event::Pass(Box::new(pass)));
             }
-            Answer::Commit(ticket, write) => self.commit(w, ticket, write),
+            Answer::Commit(ticket, write) => self.commit(w, ticket, &write),
             Answer::Opened(ticket) => {
                 if let Some(member) = self.workers[w].talks.get(&ticket).cloned() {
                     let result = self.site.server(&member).open(self.now);
@@ -376,14 +374,14 @@ impl Night {
         }
     }
 
-    fn commit(&mut self, w: usize, ticket: Ticket, write: Write) {
+    fn commit(&mut self, w: usize, ticket: Ticket, write: &Write) {
         let (epoch, holder) = (self.workers[w].epoch, self.workers[w].holder);
         let lost = self.seldom(60);
         let made = self.db_is_up() && !(lost && self.rng.once_in(2));
         let mut result = Err(if lost { CommitError::Unknown } else { CommitError::Unavailable });
         if made {
-            let (answer, rows) = self.store.commit(self.db_now(), (epoch, holder), &write);
-            self.ghosts.committed(self.clocks(), &write, &answer, &rows, &self.site, &self.store);
+            let (answer, rows) = self.store.commit(self.db_now(), (epoch, holder), write);
+            self.ghosts.committed(self.clocks(), write, &answer, &rows, &self.site, &self.store);
             for row in &rows {
                 self.tell(|| format!("audit: {row:?}"));
             }
@@ -392,7 +390,7 @@ impl Night {
             }
             result = if lost { Err(CommitError::Unknown) } else { answer };
         }
-        if let (Write::Permit(request), Ok(_)) = (&write, &result) {
+        if let (Write::Permit(request), Ok(_)) = (write, &result) {
             self.workers[w].permit = Some(request.clone().committed());
         }
         if matches!(write, Write::Final(_)) {

@@ -1,11 +1,10 @@
 //! The site of a night: servers, their BMCs, and how the cluster sees them. Times are milliseconds.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use apelora_fencing::event::BmcError;
 use apelora_fencing::identity::RawIdentity;
-use apelora_fencing::map::{BmcMap, MapState};
+use apelora_fencing::map::MapState;
 use apelora_fencing::proof::{PowerWord, Reported, SendAnswer};
 use apelora_fencing::view::{ClusterView, Healing, Listed, SecondView, Status, ViewError};
 use apelora_fencing::{BootTime, MemberName, ReasonCode};
@@ -162,12 +161,7 @@ impl Site {
 
     /// A valid map of all servers; another `edit` is another snapshot.
     pub(crate) fn map(servers: &[Server], edit: u64) -> MapState {
-        let entries: Vec<_> = servers
-            .iter()
-            .map(|s| format!("\"{0}\": {{\"provider\": \"lima\", \"address\": \"apelora-{0}\"}}", s.name))
-            .collect();
-        let json = format!("{{\"members\": {{{}}}}}{}", entries.join(","), " ".repeat(edit as usize));
-        MapState::Valid(Arc::new(BmcMap::parse(json.as_bytes(), &[]).expect("a valid map")))
+        crate::data::lab_map(servers.iter().map(|s| &s.name), edit as usize)
     }
 
     pub(crate) fn settle(&mut self, now: u64) {

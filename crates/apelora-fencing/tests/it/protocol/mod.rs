@@ -1,0 +1,6 @@
+//! The protocol, step by step and figure by figure.
+
+mod course;
+mod readings;
+mod rig;
+mod series;
