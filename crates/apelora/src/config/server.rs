@@ -8,7 +8,7 @@ use apelora_server::{AuthStrategy, Microversion, PolicyFiles, TlsFiles};
 use apelora_store::DatabaseUrl;
 
 use super::database::{LogConfig, database_url, host, log};
-use super::keystone::{ONLY_KEYSTONE, keystone};
+use super::keystone::{ONLY_KEYSTONE, Usual, keystone};
 use super::policy::policy;
 use super::table::{
     AUTH_STRATEGY, DATABASE_URL, ENFORCE_NEW_DEFAULTS, ENFORCE_SCOPE, HISTORY_CLEANUP_BATCH,
@@ -137,6 +137,7 @@ fn auth(values: &Resolved) -> Result<AuthStrategy, OneLine> {
         [("noauth", Strategy::NoAuth), ("http_basic", Strategy::HttpBasic), ("keystone", Strategy::Keystone)];
     let strategy = values.choice(&AUTH_STRATEGY, &strategies)?;
     let user_file = readable(values, &HTTP_BASIC_USER_FILE)?;
+    let usual = Usual::read(values)?;
     if strategy != Strategy::HttpBasic && user_file.is_some() {
         return Err(values.refuse(
             &HTTP_BASIC_USER_FILE,
@@ -161,7 +162,7 @@ fn auth(values: &Resolved) -> Result<AuthStrategy, OneLine> {
             "http_basic needs its users",
             "set http_basic_user_file to an htpasswd file with bcrypt hashes",
         )),
-        (Strategy::Keystone, _) => Ok(AuthStrategy::Keystone(Box::new(keystone(values)?))),
+        (Strategy::Keystone, _) => Ok(AuthStrategy::Keystone(Box::new(keystone(values, usual)?))),
     }
 }
 
