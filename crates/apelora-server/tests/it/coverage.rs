@@ -58,6 +58,9 @@ async fn endpoints(cloud: &Cloud) -> Vec<Endpoint> {
         client::send(cloud.lab.address, "GET", "/openapi.json", &[], None).await.expect(200).json();
     let mut endpoints = Vec::new();
     for (template, item) in document["paths"].as_object().unwrap() {
+        if PAGES.contains(&template.as_str()) {
+            continue;
+        }
         for (method, operation) in item.as_object().unwrap() {
             let text = |name: &str| operation[name].as_str().unwrap_or_default().to_owned();
             endpoints.push(Endpoint {
