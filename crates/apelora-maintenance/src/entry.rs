@@ -41,6 +41,12 @@ impl Entry {
         reader.is_none_or(|rank| self.scope > rank)
     }
 
+    /// Whether it was asserted below system scope by a project that is neither the owner nor the lessee of the node now.
+    pub fn is_stale(&self, owner: Option<&str>, lessee: Option<&str>) -> bool {
+        let project = Some(self.asserted_by_project.as_str());
+        self.scope != Scope::System && project != owner && project != lessee
+    }
+
     /// Whether this is the entry of that name; at most one exists for the reserved types.
     pub(crate) fn is(&self, entry_type: &str) -> bool {
         self.entry_type == entry_type

@@ -17,11 +17,12 @@ use tracing::{Instrument, error, info, info_span};
 use crate::accept::Accept;
 use crate::admission::{self, Admission, TurnedAway};
 use crate::app::{App, Context};
-use crate::auth::{self, Authenticator, Caller};
+use crate::auth::{Authenticator, Caller, NotLetIn};
 use crate::baremetal::Call;
 use crate::error::ApiError;
 use crate::metrics::Metrics;
 use crate::microversion;
+use crate::policy::Policy;
 use crate::reply::{Rendering, Success};
 use crate::request::{Request, Unread};
 use crate::route::{self, NoRoute, Route};
@@ -32,6 +33,7 @@ use crate::{Microversion, endpoints};
 pub(crate) struct Api {
     pub(crate) app: App,
     pub(crate) authenticator: Authenticator,
+    pub(crate) policy: Policy,
     pub(crate) admission: Admission,
     pub(crate) metrics: Metrics,
     pub(crate) max: Microversion,
@@ -120,13 +122,17 @@ impl Api {
         parts: request::Parts,
         body: Body,
     ) -> Result<(Caller, Request), ApiError> {
-        let public = auth::is_public(parts.uri.path());
-        let caller =
-            self.authenticator.authenticate(&parts.headers, public).await.inspect_err(|refusal| {
-                if refusal.status() == http::StatusCode::BAD_REQUEST {
+        let recognised = self.authenticator.authenticate(&parts, || self.app.now(), &self.policy).await;
+        let caller = recognised.map_err(|(why, refusal)| {
+            match why {
+                NotLetIn::Undecided(why) => self.metrics.undecided(why),
+                NotLetIn::Token if refusal.status() == http::StatusCode::BAD_REQUEST => {
                     self.metrics.malformed_credentials();
                 }
-            })?;
+                NotLetIn::Token => {}
+            }
+            refusal
+        })?;
         trace.caller = Some(caller.user.clone());
         let by = Instant::now() + self.body_timeout;
         match Request::read(parts, body, by).await {

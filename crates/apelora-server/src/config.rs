@@ -10,9 +10,10 @@ use time::PrimitiveDateTime;
 use uuid::Uuid;
 
 use crate::Microversion;
+use crate::policy::PolicyFiles;
 
 /// How callers are recognised.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum AuthStrategy {
     /// Whoever reaches the address has system authority; loopback addresses only.
     NoAuth,
@@ -21,6 +22,17 @@ pub enum AuthStrategy {
         /// An htpasswd file with bcrypt hashes; read again when it changes.
         user_file: PathBuf,
     },
+    /// Tokens of Keystone.
+    Keystone(Box<KeystoneAuth>),
+}
+
+/// How Keystone is asked, and what clients are told about it.
+#[derive(Debug, Clone)]
+pub struct KeystoneAuth {
+    /// How it is asked.
+    pub validation: apelora_keystone::Config,
+    /// The address of Keystone for clients without a token; `None` is the one that is asked.
+    pub public_url: Option<String>,
 }
 
 /// Certificate and key for HTTPS; read again when they change.
@@ -51,7 +63,7 @@ pub struct Limits {
     pub write_timeout: Duration,
     /// How long running requests may take to finish when the server stops.
     pub stop_timeout: Duration,
-    /// How often the files of users and certificates are looked at for changes.
+    /// How often the files of users, policy and certificates are looked at for changes.
     pub reload_interval: Duration,
 }
 
@@ -66,18 +78,20 @@ impl Default for Limits {
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             stop_timeout: Duration::from_secs(30),
-            reload_interval: Duration::from_secs(2),
+            reload_interval: Duration::from_secs(1),
         }
     }
 }
 
 /// What a server is started with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ServerConfig {
     /// Where to listen; port 0 is any free one.
     pub listen: SocketAddr,
     /// Who may use the API.
     pub auth: AuthStrategy,
+    /// What callers who were recognised may do.
+    pub policy: PolicyFiles,
     /// HTTPS instead of HTTP.
     pub tls: Option<TlsFiles>,
     /// This service's name: the `conductor` of its nodes and of its history records.
@@ -94,6 +108,7 @@ impl ServerConfig {
         Self {
             listen,
             auth: AuthStrategy::NoAuth,
+            policy: PolicyFiles::default(),
             tls: None,
             host: host.into(),
             max_microversion: Microversion::MAX,
@@ -102,7 +117,7 @@ impl ServerConfig {
     }
 
     pub(crate) fn check(&self) -> Result<(), StartError> {
-        if self.auth == AuthStrategy::NoAuth && !self.listen.ip().is_loopback() {
+        if matches!(self.auth, AuthStrategy::NoAuth) && !self.listen.ip().is_loopback() {
             return Err(StartError::OpenToEverybody(self.listen));
         }
         if !(1..=255).contains(&self.host.chars().count()) || self.host.chars().any(char::is_control) {
@@ -117,7 +132,7 @@ impl ServerConfig {
 pub enum StartError {
     /// noauth on an address that others reach.
     #[error(
-        "listen: {0} is not a loopback address, and auth_strategy noauth lets everybody in; listen on 127.0.0.1 or ::1, or set auth_strategy to http_basic"
+        "listen: {0} is not a loopback address, and auth_strategy noauth lets everybody in; listen on 127.0.0.1 or ::1, or set auth_strategy to http_basic or keystone"
     )]
     OpenToEverybody(SocketAddr),
     /// The service's name cannot be stored.
@@ -137,6 +152,12 @@ pub enum StartError {
     /// The users cannot be read.
     #[error("http_basic_user_file: {0}")]
     Users(String),
+    /// Keystone cannot be asked with this configuration.
+    #[error("keystone: {0}")]
+    Keystone(#[from] apelora_keystone::ConfigError),
+    /// The policy cannot be used.
+    #[error("policy_file: {0}")]
+    Policy(String),
     /// Certificate or key cannot be used.
     #[error("{0}")]
     Tls(String),

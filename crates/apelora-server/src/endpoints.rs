@@ -28,6 +28,7 @@ pub(crate) enum Operation {
     AddEntry,
     ShowEntry,
     ReleaseEntry,
+    ListAllEntries,
     ListHistory,
     ShowHistoryRecord,
     ShowStates,
@@ -58,6 +59,7 @@ const NODES_DETAIL: &str = "/v1/nodes/detail";
 const NODE: &str = "/v1/nodes/{node_ident}";
 pub(crate) const MAINTENANCE: &str = "/v1/nodes/{node_ident}/maintenance";
 pub(crate) const MAINTENANCE_ENTRY: &str = "/v1/nodes/{node_ident}/maintenance/{entry_uuid}";
+pub(crate) const ALL_ENTRIES: &str = "/apelora/v1/maintenance";
 const HISTORY: &str = "/v1/nodes/{node_ident}/history";
 const HISTORY_RECORD: &str = "/v1/nodes/{node_ident}/history/{record_uuid}";
 const STATES: &str = "/v1/nodes/{node_ident}/states";
@@ -86,14 +88,14 @@ use Operation as Op;
 pub(crate) static ENDPOINTS: &[Endpoint] = &[
     endpoint("GET", ROOT, MIN, Op::ShowRoot, None, "The versions of the API"),
     endpoint("GET", V1, MIN, Op::ShowVersion, None, "The resources of version 1"),
-    endpoint("GET", NODES, MIN, Op::ListNodes, Some(authorise::NODE_LIST), "List nodes"),
+    endpoint("GET", NODES, MIN, Op::ListNodes, Some(authorise::NODE_LIST_ALL), "List nodes"),
     endpoint("POST", NODES, MIN, Op::CreateNode, Some(authorise::NODE_CREATE), "Create a node"),
     endpoint(
         "GET",
         NODES_DETAIL,
         MIN,
         Op::ListNodesInDetail,
-        Some(authorise::NODE_LIST),
+        Some(authorise::NODE_LIST_ALL),
         "List nodes with all their fields",
     ),
     endpoint("GET", NODE, MIN, Op::ShowNode, Some(authorise::NODE_GET), "Show a node"),
@@ -149,6 +151,14 @@ pub(crate) static ENDPOINTS: &[Endpoint] = &[
     ),
     endpoint(
         "GET",
+        ALL_ENTRIES,
+        MIN,
+        Op::ListAllEntries,
+        Some(authorise::ENTRIES_LIST_ALL),
+        "List the active maintenance entries of all nodes that the caller may see",
+    ),
+    endpoint(
+        "GET",
         HISTORY,
         HISTORY_SINCE,
         Op::ListHistory,
@@ -200,6 +210,7 @@ pub(crate) fn template(route: &Route) -> &'static str {
         Route::Node(_) => NODE,
         Route::Maintenance(_) => MAINTENANCE,
         Route::MaintenanceEntry(..) => MAINTENANCE_ENTRY,
+        Route::AllEntries => ALL_ENTRIES,
         Route::History(_) => HISTORY,
         Route::HistoryRecord(..) => HISTORY_RECORD,
         Route::States(_) => STATES,
@@ -253,7 +264,7 @@ pub(crate) fn find(
             _ if !typed || wanted == "PUT" => Err(ApiError::no_resource()),
             _ => Err(ApiError::method_not_allowed("DELETE, GET")),
         },
-        Route::Drivers | Route::Driver(_) => {
+        Route::AllEntries | Route::Drivers | Route::Driver(_) => {
             found.map(Some).ok_or_else(|| ApiError::method_not_allowed("GET"))
         }
         // One controller of the reference serves the list and the node: which of its methods fit is its own business.

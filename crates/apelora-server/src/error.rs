@@ -28,6 +28,10 @@ pub(crate) enum ApiError {
     NotAcceptable,
     /// Shape 3: who are you (401, 400).
     Authentication { status: StatusCode, message: String },
+    /// As Keystone says it (401): no token that counts. `uri` is where to get one.
+    TokenRequired { uri: String },
+    /// As Keystone says it (503): nobody knows whose token it is. Seconds after which to come again.
+    NoDecision { retry_after: u16 },
     /// Shape 4: the body is not looked at.
     Body { status: StatusCode, message: &'static str },
 }
@@ -132,6 +136,8 @@ impl ApiError {
             Self::Router { status, .. } | Self::Authentication { status, .. } | Self::Body { status, .. } => {
                 *status
             }
+            Self::TokenRequired { .. } => StatusCode::UNAUTHORIZED,
+            Self::NoDecision { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Version(_) | Self::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
             Self::Reserved { .. } => StatusCode::CONFLICT,
         }

@@ -23,6 +23,7 @@ mod metrics;
 mod microversion;
 mod node;
 mod openapi;
+mod policy;
 mod python;
 mod reply;
 mod request;
@@ -31,6 +32,7 @@ mod server;
 mod tls;
 mod watched;
 
-pub use config::{AuthStrategy, Limits, ServerConfig, Sources, StartError, TlsFiles};
+pub use config::{AuthStrategy, KeystoneAuth, Limits, ServerConfig, Sources, StartError, TlsFiles};
 pub use microversion::{BadVersion, Microversion};
+pub use policy::PolicyFiles;
 pub use server::Server;

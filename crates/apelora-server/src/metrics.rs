@@ -42,6 +42,11 @@ struct WhyLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct EntryLabels {
     r#type: String,
     scope: String,
@@ -55,6 +60,9 @@ pub(crate) struct Metrics {
     in_flight: Gauge,
     turned_away: Family<WhyLabels, Counter>,
     auth_failures: Family<WhyLabels, Counter>,
+    undecided: Family<WhyLabels, Counter>,
+    policy_reads: Family<OutcomeLabels, Counter>,
+    policy_in_force: Gauge,
     denials: Family<RouteLabels, Counter>,
     panics: Counter,
     entries: Family<EntryLabels, Gauge>,
@@ -71,6 +79,9 @@ impl Metrics {
             in_flight: Gauge::default(),
             turned_away: Family::default(),
             auth_failures: Family::default(),
+            undecided: Family::default(),
+            policy_reads: Family::default(),
+            policy_in_force: Gauge::default(),
             denials: Family::default(),
             panics: Counter::default(),
             entries: Family::default(),
@@ -90,6 +101,22 @@ impl Metrics {
             new.turned_away.clone(),
         );
         registry.register("auth_failures", "Requests without valid credentials", new.auth_failures.clone());
+        registry.register(
+            "auth_undecided",
+            "Requests of which Keystone could not say who sent them",
+            new.undecided.clone(),
+        );
+        registry.register(
+            "policy_reads",
+            "Changed policy files, read again while serving",
+            new.policy_reads.clone(),
+        );
+        registry.register(
+            "policy_in_force",
+            "1 while the rules in force are those of the policy files, 0 after the files could not be used",
+            new.policy_in_force.clone(),
+        );
+        new.policy_in_force.set(1);
         registry.register("denials", "Requests that policy or an entry's floor refused", new.denials.clone());
         registry.register("http_panics", "Requests that a fault of the service ended", new.panics.clone());
         registry.register(
@@ -100,6 +127,12 @@ impl Metrics {
         registry.register_collector(Box::new(StoreFigures(store)));
         for why in ["queue_full", "queue_wait"] {
             drop(new.turned_away.get_or_create(&WhyLabels { why }));
+        }
+        for why in ["keystone_unavailable", "keystone_own_credentials"] {
+            drop(new.undecided.get_or_create(&WhyLabels { why }));
+        }
+        for outcome in ["swapped", "refused"] {
+            drop(new.policy_reads.get_or_create(&OutcomeLabels { outcome }));
         }
         for why in ["unauthorized", "malformed"] {
             drop(new.auth_failures.get_or_create(&WhyLabels { why }));
@@ -124,6 +157,18 @@ impl Metrics {
 
     pub(crate) fn malformed_credentials(&self) {
         self.auth_failures.get_or_create(&WhyLabels { why: "malformed" }).inc();
+    }
+
+    /// A request of which nobody could say who sent it.
+    pub(crate) fn undecided(&self, why: &'static str) {
+        self.undecided.get_or_create(&WhyLabels { why }).inc();
+    }
+
+    /// Changed policy files were read; `swapped` is whether they are in force.
+    pub(crate) fn policy_looked(&self, swapped: bool) {
+        let outcome = if swapped { "swapped" } else { "refused" };
+        self.policy_reads.get_or_create(&OutcomeLabels { outcome }).inc();
+        self.policy_in_force.set(i64::from(swapped));
     }
 
     pub(crate) fn turned_away(&self, why: &'static str) {

@@ -134,6 +134,14 @@ impl Rendering<'_> {
                 Versions::None,
                 format!("{{\"error\":{{\"message\":{},\"code\":{}}}}}", text(message), status.as_u16()),
             ),
+            ApiError::TokenRequired { .. } => (
+                Versions::None,
+                keystone_body(error.status(), "The request you have made requires authentication."),
+            ),
+            ApiError::NoDecision { .. } => (
+                Versions::None,
+                keystone_body(error.status(), "The Keystone service is temporarily unavailable."),
+            ),
             ApiError::Body { message, .. } => {
                 (Versions::None, text(&Fault { faultcode: "Client", faultstring: message }))
             }
@@ -143,6 +151,13 @@ impl Rendering<'_> {
         match error {
             ApiError::Resource(Refusal { retry_after: Some(seconds), .. }) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
+            }
+            ApiError::NoDecision { retry_after } => {
+                headers.insert(RETRY_AFTER, HeaderValue::from(*retry_after));
+            }
+            ApiError::TokenRequired { uri } => {
+                let challenge = HeaderValue::try_from(format!("Keystone uri=\"{uri}\""));
+                headers.insert(WWW_AUTHENTICATE, challenge.unwrap_or(HeaderValue::from_static("Keystone")));
             }
             ApiError::Router { allow: Some(allow), .. }
             | ApiError::Resource(Refusal { allow: Some(allow), .. }) => {
@@ -235,6 +250,23 @@ fn resource_body(status: StatusCode, faultstring: &str) -> String {
     let faultcode = if status.is_server_error() { "Server" } else { "Client" };
     let fault = text(&FaultWithDebug { faultcode, faultstring, debuginfo: () });
     text(&ErrorMessage { error_message: &fault })
+}
+
+/// The shape of Keystone's own refusals, in which clients of every service expect those about tokens.
+fn keystone_body(status: StatusCode, message: &str) -> String {
+    text(&KeystoneError { error: KeystoneFault { code: status.as_u16(), title: reason(status), message } })
+}
+
+#[derive(Serialize)]
+struct KeystoneError<'a> {
+    error: KeystoneFault<'a>,
+}
+
+#[derive(Serialize)]
+struct KeystoneFault<'a> {
+    code: u16,
+    title: &'a str,
+    message: &'a str,
 }
 
 #[derive(Serialize)]

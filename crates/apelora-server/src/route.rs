@@ -4,6 +4,8 @@
 //! that old clients append, and errors of the router apart from errors of a resource.
 //! Source: contracts/ironic section 1.5.
 
+use std::borrow::Cow;
+
 use percent_encoding::percent_decode_str;
 
 /// What a path of the Bare Metal API names. Idents are as the client wrote them, decoded.
@@ -39,6 +41,8 @@ pub(crate) enum Route {
     TooDeep(Ident),
     /// `/v1/nodes/{ident}/{anything else}`, which the reference looks up as the node itself.
     NodeRest(Ident),
+    /// `/apelora/v1/maintenance`
+    AllEntries,
     /// `/v1/drivers`
     Drivers,
     /// `/v1/drivers/{name}`
@@ -105,15 +109,23 @@ const NODE_PARTS: [&str; 14] = [
     "vmedia",
 ];
 
+/// A path as it is read: without percent signs.
+pub(crate) fn decoded(path: &str) -> Cow<'_, str> {
+    percent_decode_str(path).decode_utf8_lossy()
+}
+
 /// Reads a path. `strip_json` is whether the request is of the time when a `.json` at the end meant nothing.
 pub(crate) fn parse(path: &str, strip_json: bool) -> Result<Route, NoRoute> {
-    let decoded = percent_decode_str(path).decode_utf8_lossy();
+    let decoded = decoded(path);
     let stripped = if strip_json { decoded.strip_suffix(".json") } else { None };
     let json_suffix = stripped.is_some();
     let path = stripped.unwrap_or(&decoded);
     let mut segments: Vec<&str> = path.strip_prefix('/').ok_or(NoRoute::Unknown)?.split('/').collect();
     if segments == [""] || segments == ["", ""] {
         return Ok(Route::Root);
+    }
+    if let ["apelora", "v1", "maintenance"] | ["apelora", "v1", "maintenance", ""] = segments.as_slice() {
+        return Ok(Route::AllEntries);
     }
     if segments.first() == Some(&"v1") {
         segments.remove(0);
@@ -208,12 +220,15 @@ mod tests {
             ("/v1/nodes/x/maintenance.json", Route::NodeRest(ident("x"))),
             ("/v1/nodes/srv.json", Route::Node(ident("srv.json"))),
             ("/v1/ports", Route::Elsewhere("ports")),
+            ("/apelora/v1/maintenance", Route::AllEntries),
         ] {
             assert_eq!(parse(path, false), Ok(route), "{path}");
         }
         for (path, error) in [
             ("/v2", NoRoute::Unknown),
             ("/nope/", NoRoute::Unknown),
+            ("/apelora/v1", NoRoute::Unknown),
+            ("/v1/apelora/v1/maintenance", NoRoute::Unknown),
             ("/v1/v1/nodes", NoRoute::Unknown),
             ("/v1.json", NoRoute::Unknown),
             ("/v1/nodes.json", NoRoute::Unknown),

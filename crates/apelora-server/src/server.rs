@@ -15,7 +15,7 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, SERVER};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::admission::Admission;
 use crate::api::Api;
@@ -23,6 +23,7 @@ use crate::app::App;
 use crate::auth::Authenticator;
 use crate::config::{ServerConfig, Sources, StartError};
 use crate::metrics::{self, Metrics};
+use crate::policy::Policy;
 use crate::tls::Tls;
 use crate::{listener, openapi, watched};
 
@@ -50,6 +51,11 @@ impl Server {
     pub async fn bind(config: ServerConfig, store: Store, sources: Sources) -> Result<Self, StartError> {
         config.check()?;
         let authenticator = Authenticator::new(&config.auth, &sources)?;
+        let policy = Policy::load(config.policy.clone(), authenticator.is_one_trust_domain())
+            .map_err(StartError::Policy)?;
+        for warning in policy.warnings() {
+            warn!(warning, "policy_file");
+        }
         let tls = config.tls.as_ref().map(Tls::open).transpose().map_err(StartError::Tls)?.map(Arc::new);
         let listen_error = |cause| StartError::Listen { address: config.listen, cause };
         let listener = TcpListener::bind(config.listen).await.map_err(listen_error)?;
@@ -59,6 +65,7 @@ impl Server {
             metrics: Metrics::new(store.clone()),
             app: App::new(store, sources, config.host.clone()),
             authenticator,
+            policy,
             max: config.max_microversion,
             scheme: if tls.is_some() { "https" } else { "http" },
             local: address,
@@ -87,6 +94,8 @@ impl Server {
         tokio::select! {
             () = serving => {}
             () = watched::watch(Arc::clone(&api), tls, config.limits.reload_interval) => {}
+            () = watched::watch_policy(Arc::clone(&api), config.limits.reload_interval) => {}
+            () = prepare(&api) => {}
         }
         // A request whose client went away may still be at work.
         if tokio::time::timeout(config.limits.stop_timeout, api.admission.quiet()).await.is_err() {
@@ -94,6 +103,12 @@ impl Server {
         }
         info!(%address, "stopped");
     }
+}
+
+/// What can be done before the first request, beside the requests.
+async fn prepare(api: &Api) {
+    api.authenticator.prepare().await;
+    std::future::pending::<()>().await;
 }
 
 /// The service's own pages beside the Bare Metal API, which reads its paths itself.

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::api::Api;
+use crate::policy::Look;
 use crate::tls::Tls;
 
 /// Looks after the files of a server for as long as it is polled.
@@ -34,6 +35,34 @@ pub(crate) async fn watch(api: Arc<Api>, tls: Option<Arc<Tls>>, interval: Durati
         {
             certificate_seen = now;
             report("tls_cert", tls.reload());
+        }
+    }
+}
+
+/// Looks after the policy of a server for as long as it is polled.
+pub(crate) async fn watch_policy(api: Arc<Api>, interval: Duration) {
+    if !api.policy.has_files() {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(interval).await;
+        let looking = Arc::clone(&api);
+        // Files are read, and rules put together, apart from the threads that serve.
+        let looked = tokio::task::spawn_blocking(move || looking.policy.look_again()).await;
+        match looked {
+            Ok(Look::Unchanged) => {}
+            Ok(Look::Swapped(warnings)) => {
+                api.metrics.policy_looked(true);
+                info!(setting = "policy_file", "read again");
+                for warning in warnings {
+                    warn!(setting = "policy_file", warning);
+                }
+            }
+            Ok(Look::Refused(error)) => {
+                api.metrics.policy_looked(false);
+                error!(setting = "policy_file", error, "cannot be used, the rules of before stay in force");
+            }
+            Err(failure) => error!(%failure, "the policy could not be looked at"),
         }
     }
 }

@@ -153,6 +153,19 @@ pub struct HistoryQuery {
     pub limit: u32,
 }
 
+/// A page of the active entries of all nodes, in the order in which they were asserted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EntryQuery {
+    /// Only those on nodes that this project owns or leases.
+    pub project: Option<String>,
+    /// Only those that were asserted below system scope.
+    pub below_system: bool,
+    /// The uuid of the entry after which the page begins.
+    pub marker: Option<String>,
+    /// At most this many entries.
+    pub limit: u32,
+}
+
 /// Which rows of the audit trail; conditions that are given all hold. Oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuditQuery {

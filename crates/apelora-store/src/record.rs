@@ -1,6 +1,6 @@
 //! Rows that are read back: history, audit, counts.
 
-use apelora_maintenance::Scope;
+use apelora_maintenance::{Entry, Scope};
 use time::PrimitiveDateTime;
 
 /// A row of `node_history`, of whatever service wrote it.
@@ -69,6 +69,28 @@ pub struct AuditRecord {
     pub summary: String,
     /// The text of a JSON object with everything about it.
     pub evidence: String,
+}
+
+/// The node of an entry, as far as it is told with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryNode {
+    /// Its uuid.
+    pub uuid: String,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// The project that owns it.
+    pub owner: Option<String>,
+    /// The project that leases it.
+    pub lessee: Option<String>,
+}
+
+/// An active entry with its node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacedEntry {
+    /// Where.
+    pub node: EntryNode,
+    /// What.
+    pub entry: Entry,
 }
 
 /// How many entries are active, for metrics.

@@ -16,8 +16,9 @@ use crate::upkeep::{MarkPin, OldHistory, OldRows, Rows};
 use crate::work::{ChangeNode, CreateNode};
 use crate::{
     AuditQuery, AuditRecord, BackfillProgress, BackfillReport, Cell, ChangeError, Changed, ConnectError,
-    Engine, EntryCount, Health, HistoryQuery, HistoryRecord, Kind, Locked, NodeChange, NodeColumn, NodeKey,
-    NodePatch, NodeQuery, NodeRow, Retention, SchemaStatus, StoreConfig, StoreError, Unstorable, backfill,
+    Engine, EntryCount, EntryQuery, Health, HistoryQuery, HistoryRecord, Kind, Locked, NodeChange,
+    NodeColumn, NodeKey, NodePatch, NodeQuery, NodeRow, PlacedEntry, Retention, SchemaStatus, StoreConfig,
+    StoreError, Unstorable, backfill,
 };
 
 /// How much longer than the server this side waits for a statement, so that the server's answer comes first.
@@ -209,6 +210,15 @@ impl Store {
         };
         conn.rollback().await;
         Ok(node)
+    }
+
+    /// A page of the active entries of all nodes, each with its node.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownMarker`], and those of the database.
+    pub async fn entries_of_all_nodes(&self, query: &EntryQuery) -> Result<Vec<PlacedEntry>, StoreError> {
+        let page = entry::of_all_nodes(&mut self.reader().await?, query).await?;
+        page.ok_or_else(|| StoreError::UnknownMarker(query.marker.clone().unwrap_or_default()))
     }
 
     /// A page of the history of the node with this uuid; empty when there is no such node.

@@ -245,6 +245,14 @@ pub(super) const ACTIONS: &[Registered<'static>] = &[
     )
     .scoped(ScopeTypes::ANY),
     rule(
+        "baremetal:driver:get",
+        SYSTEM_READER,
+        "See the hardware types.",
+        &[("GET", "/drivers"), ("GET", "/drivers/{driver_name}")],
+    )
+    .after("baremetal:driver:get", "rule:is_admin or rule:is_observer")
+    .scoped(ScopeTypes { system: true, ..ScopeTypes::ANY }),
+    rule(
         "baremetal:conductor:get",
         SYSTEM_READER,
         "See the conductors.",

@@ -1,6 +1,8 @@
 //! Taking nodes out of service and putting them back.
 
-use super::{SYSTEM_OR_OWNER_MEMBER_AND_LESSEE_ADMIN, SYSTEM_OR_PROJECT_READER, rule};
+use super::{
+    API_READER, SYSTEM_OR_OWNER_MEMBER_AND_LESSEE_ADMIN, SYSTEM_OR_PROJECT_READER, SYSTEM_READER, rule,
+};
 use crate::rules::Registered;
 
 /// The rules of this group.
@@ -47,4 +49,17 @@ pub(super) const MAINTENANCE: &[Registered<'static>] = &[
         ],
     )
     .after("baremetal:node:maintenance:remove", "rule:is_admin"),
+    rule(
+        "apelora:maintenance:list",
+        API_READER,
+        "List the maintenance entries of the nodes of the caller's own project, owned or leased.",
+        &[("GET", "/apelora/v1/maintenance")],
+    ),
+    rule(
+        "apelora:maintenance:list_all",
+        SYSTEM_READER,
+        "List the maintenance entries of all nodes.",
+        &[("GET", "/apelora/v1/maintenance")],
+    )
+    .after("apelora:maintenance:list_all", "rule:is_admin or rule:is_observer"),
 ];

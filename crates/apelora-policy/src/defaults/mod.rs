@@ -1,7 +1,7 @@
 //! The rules that hold unless a file says otherwise.
 //!
 //! Names, texts and deprecated predecessors are those of the reference service (Ironic 39.0), so that its policy files
-//! work unchanged; three rules for typed maintenance entries come on top.
+//! work unchanged. On top come rules for typed maintenance entries, for their list over all nodes, and for hardware types.
 
 mod actions;
 mod helpers;

@@ -81,7 +81,10 @@ fn contract_default_rules() {
         [
             "baremetal:node:maintenance:get",
             "baremetal:node:maintenance:add",
-            "baremetal:node:maintenance:remove"
+            "baremetal:node:maintenance:remove",
+            "apelora:maintenance:list",
+            "apelora:maintenance:list_all",
+            "baremetal:driver:get",
         ]
     );
 }

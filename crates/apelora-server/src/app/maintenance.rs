@@ -1,10 +1,11 @@
 //! Maintenance: the flag, the entries, who sees and who releases what.
 
-use apelora_maintenance::{Authority, Entry, LockedNode, Operation, Stamp, plan};
+use apelora_maintenance::{Authority, Entry, LockedNode, Operation, Plan, Stamp, plan};
 use apelora_store::{Changed, Locked, NodeChange, NodeColumn, NodeKey};
 use uuid::Uuid;
 
 use super::{App, Context, check, store_error};
+use crate::auth::CallerKind;
 use crate::authorise::{self, Rule};
 use crate::error::ApiError;
 use crate::ident;
@@ -89,7 +90,7 @@ impl App {
         let uuid = row.text(NodeColumn::Uuid).unwrap_or_default();
         let read = self.store.entries(&NodeKey::Uuid(uuid.to_owned())).await.map_err(store_error)?;
         let Some(LockedNode { node, entries }) = read else { return Err(ApiError::no_node(&ident.text)) };
-        check(cx, &ident.text, authorise::ENTRY_GET, &node)?;
+        check(cx, &ident.text, authorise::ENTRY_GET.into(), &node)?;
         let reader = authorise::authority(cx.caller, &node);
         Ok(ReadEntries {
             node_uuid: node.uuid,
@@ -120,8 +121,16 @@ impl App {
         let row = self.find(cx, ident, rule, &[]).await?;
         let uuid = row.text(NodeColumn::Uuid).unwrap_or_default();
         let stamp = self.stamp();
-        self.change(cx, &ident.text, uuid, rule, &stamp, |locked, authority| {
-            planned(cx, operation, locked, authority, governing(operation, rule), &stamp)
+        let governed_by = governing(operation, rule);
+        if cx.caller.kind == CallerKind::Keystone && may_be_blocked(operation) {
+            // Whoever may not release what stands there now never takes the lock.
+            let read = self.store.entries(&NodeKey::Uuid(uuid.to_owned())).await.map_err(store_error)?;
+            if let Some(on) = read {
+                judge(cx, operation, &on, &authorise::authority(cx.caller, &on.node), governed_by, &stamp)?;
+            }
+        }
+        self.change(cx, &ident.text, uuid, rule.into(), &stamp, |locked, authority| {
+            planned(cx, operation, locked, authority, governed_by, &stamp)
         })
         .await
     }
@@ -144,13 +153,29 @@ pub(super) fn planned(
     governed_by: Rule,
     stamp: &Stamp,
 ) -> Result<NodeChange, ApiError> {
-    let node = &locked.node.node;
-    let mut may_release = |entry: &Entry| authorise::may_release(cx.caller, node, entry, governed_by);
-    Ok(plan(operation, &locked.node, authority, &mut may_release, stamp)?.into())
+    judge(cx, operation, &locked.node, authority, governed_by, stamp).map(Into::into)
+}
+
+/// The planner's word, with the policy of this caller.
+fn judge(
+    cx: Context<'_>,
+    operation: &Operation,
+    on: &LockedNode,
+    authority: &Authority,
+    governed_by: Rule,
+    stamp: &Stamp,
+) -> Result<Plan, ApiError> {
+    let mut may_release = |entry: &Entry| authorise::may_release(cx.caller, &on.node, entry, governed_by);
+    Ok(plan(operation, on, authority, &mut may_release, stamp)?)
+}
+
+/// Whether entries of others can stand in the way.
+fn may_be_blocked(operation: &Operation) -> bool {
+    matches!(operation, Operation::Release(_) | Operation::ReleaseAll)
 }
 
 /// The one place where asserters are masked in what is read of entries.
-fn as_seen(mut entry: Entry, reader: &Authority) -> SeenEntry {
+pub(super) fn as_seen(mut entry: Entry, reader: &Authority) -> SeenEntry {
     let asserter_hidden = entry.hides_asserter_from(reader.scope);
     if asserter_hidden {
         entry.asserted_by.clear();

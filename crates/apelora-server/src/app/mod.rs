@@ -3,6 +3,7 @@
 mod history;
 mod maintenance;
 mod nodes;
+mod placed;
 
 use apelora_maintenance::{Authority, NodeFacts, Stamp};
 use apelora_store::{
@@ -12,9 +13,10 @@ use tracing::error;
 
 pub(crate) use history::SeenRecord;
 pub(crate) use maintenance::{NewEntry, ReadEntries, SeenEntry};
+pub(crate) use placed::SeenPlaced;
 
 use crate::auth::Caller;
-use crate::authorise::{self, Rule};
+use crate::authorise::{self, Needs};
 use crate::config::Sources;
 use crate::error::ApiError;
 use crate::route::Ident;
@@ -50,6 +52,11 @@ impl App {
         &self.store
     }
 
+    /// The time in UTC.
+    pub(crate) fn now(&self) -> time::PrimitiveDateTime {
+        self.sources.now()
+    }
+
     /// This service's name.
     pub(crate) fn host(&self) -> &str {
         &self.host
@@ -79,9 +86,10 @@ impl App {
         &self,
         cx: Context<'_>,
         ident: &Ident,
-        rule: Rule,
+        needs: impl Into<Needs<'_>>,
         columns: &[NodeColumn],
     ) -> Result<NodeRow, ApiError> {
+        let needs = needs.into();
         let mut wanted = FACTS.to_vec();
         wanted.extend_from_slice(columns);
         let mut found = self.look_up(&ident.text, cx.version, &wanted).await?;
@@ -91,7 +99,7 @@ impl App {
             found = self.look_up(&shown, cx.version, &wanted).await?;
         }
         let Some(row) = found else { return Err(ApiError::no_node(&shown)) };
-        check(cx, &shown, rule, &row.facts())?;
+        check(cx, &shown, needs, &row.facts())?;
         Ok(row)
     }
 
@@ -113,7 +121,7 @@ impl App {
         cx: Context<'_>,
         ident: &str,
         uuid: &str,
-        rule: Rule,
+        needs: Needs<'_>,
         stamp: &Stamp,
         mut decide: impl FnMut(&Locked, &Authority) -> Result<NodeChange, ApiError> + Send,
     ) -> Result<Changed, ApiError> {
@@ -122,7 +130,7 @@ impl App {
             .store
             .change_node(&key, stamp, |locked| {
                 let facts = &locked.node.node;
-                check(cx, ident, rule, facts)?;
+                check(cx, ident, needs, facts)?;
                 decide(locked, &authorise::authority(cx.caller, facts))
             })
             .await;
@@ -137,9 +145,9 @@ impl App {
 }
 
 /// Policy on one node: who may not see it does not learn that it exists.
-fn check(cx: Context<'_>, ident: &str, rule: Rule, node: &NodeFacts) -> Result<(), ApiError> {
+fn check(cx: Context<'_>, ident: &str, needs: Needs<'_>, node: &NodeFacts) -> Result<(), ApiError> {
     authorise::authorise(cx.caller, authorise::NODE_GET, Some(node)).map_err(|_| ApiError::no_node(ident))?;
-    authorise::authorise(cx.caller, rule, Some(node))
+    needs.check(cx.caller, node)
 }
 
 /// How the store knows a node; `None` when nothing can be called so.

@@ -1,11 +1,11 @@
 //! Nodes: read, made, changed, deleted.
 
 use apelora_maintenance::{LockedNode, NodeFacts, Operation, plan};
-use apelora_store::{NodeChange, NodeColumn, NodeFilter, NodePatch, NodeQuery, NodeRow};
+use apelora_store::{Locked, NodeChange, NodeColumn, NodeFilter, NodePatch, NodeQuery, NodeRow};
 
 use super::maintenance::planned;
 use super::{App, Context, change_error, store_error};
-use crate::authorise::{self, Rule};
+use crate::authorise::{self, Needs, Reach};
 use crate::error::ApiError;
 use crate::node::create::NewNode;
 use crate::node::patch::Patch;
@@ -18,21 +18,35 @@ impl App {
         &self,
         cx: Context<'_>,
         ident: &Ident,
-        rule: Rule,
+        needs: impl Into<Needs<'_>>,
         columns: &[NodeColumn],
     ) -> Result<NodeRow, ApiError> {
-        self.find(cx, ident, rule, columns).await
+        self.find(cx, ident, needs, columns).await
     }
 
-    /// A page of the nodes that the caller may see.
-    pub(crate) async fn nodes(&self, cx: Context<'_>, query: &NodeQuery) -> Result<Vec<NodeRow>, ApiError> {
-        authorise::authorise(cx.caller, authorise::NODE_LIST, None)?;
-        self.store.nodes(query).await.map_err(store_error)
+    /// A page of the nodes that the caller may see; `asked` is the project whose nodes the caller asks for.
+    pub(crate) async fn nodes(
+        &self,
+        cx: Context<'_>,
+        mut query: NodeQuery,
+        asked: Option<&str>,
+    ) -> Result<Vec<NodeRow>, ApiError> {
+        let reach = authorise::reach(cx.caller, authorise::NODE_LIST_ALL, authorise::NODE_LIST, asked)?;
+        // What is shown of a node depends on these.
+        query.columns.extend([NodeColumn::Owner, NodeColumn::Lessee]);
+        if let Reach::Project(project) = reach {
+            if let Some(marker) = &query.marker {
+                let row = self.look_up(marker, cx.version, &super::FACTS).await?;
+                let node = row.ok_or_else(|| ApiError::no_node(marker))?.facts();
+                super::check(cx, marker, Needs::All(&[]), &node)?;
+            }
+            query.filters.push(NodeFilter::project(&project));
+        }
+        self.store.nodes(&query).await.map_err(store_error)
     }
 
     /// POST /v1/nodes.
     pub(crate) async fn create_node(&self, cx: Context<'_>, new: &NewNode) -> Result<NodeRow, ApiError> {
-        authorise::authorise(cx.caller, authorise::NODE_CREATE, None)?;
         let owner = authorise::owner_at_creation(cx.caller, new.owner.clone())?;
         let parent = match &new.parent {
             Some(parent) => Some(self.parent(cx, parent).await?),
@@ -43,7 +57,6 @@ impl App {
         let stamp = self.stamp();
         let first_entry = if new.maintenance {
             let facts = NodeRow::from_cells(fields.cells().iter().cloned()).facts();
-            authorise::authorise(cx.caller, authorise::NODE_CREATE, Some(&facts))?;
             let authority = authorise::authority(cx.caller, &facts);
             let on = LockedNode { node: facts, entries: Vec::new() };
             Some(plan(&Operation::SetFlag, &on, &authority, &mut |_| false, &stamp)?)
@@ -63,7 +76,9 @@ impl App {
         ident: &Ident,
         patch: &Patch,
     ) -> Result<NodeRow, ApiError> {
-        let row = self.find(cx, ident, authorise::NODE_UPDATE, NodeColumn::ALL).await?;
+        let rules = patch.rules();
+        let needs = Needs::All(&rules);
+        let row = self.find(cx, ident, needs, NodeColumn::ALL).await?;
         let uuid = row.text(NodeColumn::Uuid).unwrap_or_default();
         let parent = match patch.parent() {
             Some(parent) => Some(self.parent(cx, parent).await?),
@@ -73,8 +88,11 @@ impl App {
         patch.apply(&row, &ident.text)?;
         let stamp = self.stamp();
         let changed = self
-            .change(cx, &ident.text, uuid, authorise::NODE_UPDATE, &stamp, |locked, authority| {
+            .change(cx, &ident.text, uuid, needs, &stamp, |locked, authority| {
                 let mut effect = patch.apply(&locked.row, &ident.text)?;
+                if effect.fields.get(NodeColumn::Owner).is_some() {
+                    check_new_owner(cx, locked)?;
+                }
                 if let Some(parent) = &parent {
                     effect.fields.set(NodeColumn::ParentNode, parent.as_str());
                 }
@@ -94,10 +112,11 @@ impl App {
 
     /// DELETE /v1/nodes/{ident}.
     pub(crate) async fn delete_node(&self, cx: Context<'_>, ident: &Ident) -> Result<(), ApiError> {
-        let row = self.find(cx, ident, authorise::NODE_DELETE, &[]).await?;
+        let needs = Needs::Either(authorise::NODE_DELETE, authorise::NODE_DELETE_OWN);
+        let row = self.find(cx, ident, needs, &[]).await?;
         let uuid = row.text(NodeColumn::Uuid).unwrap_or_default();
         let stamp = self.stamp();
-        self.change(cx, &ident.text, uuid, authorise::NODE_DELETE, &stamp, |locked, authority| {
+        self.change(cx, &ident.text, uuid, needs, &stamp, |locked, authority| {
             rules::check_deletable(&locked.row)?;
             let change =
                 planned(cx, &Operation::DeleteNode, locked, authority, authorise::NODE_DELETE, &stamp)?;
@@ -123,4 +142,19 @@ impl App {
             ))
         })
     }
+}
+
+/// A node that is in use keeps its owner, unless policy says otherwise. Source: the reference's PATCH.
+fn check_new_owner(cx: Context<'_>, locked: &Locked) -> Result<(), ApiError> {
+    let state = locked.row.text(NodeColumn::ProvisionState).unwrap_or_default();
+    if state != rules::IN_USE {
+        return Ok(());
+    }
+    let node = &locked.node.node;
+    authorise::authorise(cx.caller, authorise::NODE_UPDATE_OWNER_IN_USE, Some(node)).map_err(|_| {
+        ApiError::conflict(format!(
+            "Cannot update owner of node \"{}\" while it is in state \"{state}\".",
+            node.uuid
+        ))
+    })
 }

@@ -101,7 +101,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Success, ApiError> {
         None => Some(fields::LISTED.join(",")),
     };
     let next = Next { path: "nodes", detail, fields: fields_of_next };
-    page(call, &typed, conditions, &selection, &next).await
+    page(call, &typed, conditions, &selection, &next, args.text("project")?).await
 }
 
 /// GET /v1/nodes/detail.
@@ -112,7 +112,7 @@ pub(super) async fn list_in_detail(call: &Call<'_>) -> Result<Success, ApiError>
     let typed = Typed::read(&args)?;
     let conditions = typed.conditions(call, &args)?;
     let next = Next { path: "nodes/detail", detail: false, fields: None };
-    page(call, &typed, conditions, &Selection::all(call.cx.version), &next).await
+    page(call, &typed, conditions, &Selection::all(call.cx.version), &next, args.text("project")?).await
 }
 
 /// The fields of these names.
@@ -314,6 +314,7 @@ async fn page(
     conditions: Conditions,
     selection: &Selection,
     next: &Next,
+    project: Option<&str>,
 ) -> Result<Success, ApiError> {
     let query = NodeQuery {
         columns: selection.columns(),
@@ -322,7 +323,7 @@ async fn page(
         marker: typed.marker.clone(),
         limit: typed.limit,
     };
-    let rows = call.app.nodes(call.cx, &query).await?;
+    let rows = call.app.nodes(call.cx, query, project).await?;
     let view = call.view();
     let mut out = Vec::with_capacity(64 + rows.len() * 512);
     out.extend_from_slice(b"{\"nodes\": [");

@@ -110,7 +110,7 @@ fn link(base: &str, node_uuid: &str, seen: &SeenEntry) -> String {
     format!("{base}/v1/nodes/{node_uuid}/maintenance/{}", seen.entry.uuid)
 }
 
-fn write_entry(out: &mut Vec<u8>, base: &str, node_uuid: &str, seen: &SeenEntry) {
+pub(super) fn write_entry(out: &mut Vec<u8>, base: &str, node_uuid: &str, seen: &SeenEntry) {
     let entry = &seen.entry;
     let text = |out: &mut Vec<u8>, name: &str, value: Option<&str>| {
         out.extend_from_slice(b"\"");

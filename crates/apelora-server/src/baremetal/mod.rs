@@ -1,5 +1,6 @@
 //! The handlers of the Bare Metal API: read the request, call one service, render its answer.
 
+mod all_entries;
 mod drivers;
 mod history;
 mod listing;
@@ -35,7 +36,13 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     /// How nodes are shown in the answer.
     fn view(&self) -> View<'_> {
-        View { version: self.cx.version, base: self.base, host: self.app.host(), held: false }
+        View {
+            version: self.cx.version,
+            base: self.base,
+            host: self.app.host(),
+            held: false,
+            caller: self.cx.caller,
+        }
     }
 
     /// The ident in the path.
@@ -85,6 +92,7 @@ impl Call<'_> {
             Operation::AddEntry => maintenance::add(self).await,
             Operation::ShowEntry => maintenance::show(self).await,
             Operation::ReleaseEntry => maintenance::release(self).await,
+            Operation::ListAllEntries => all_entries::list(self).await,
             Operation::ListHistory => history::list(self).await,
             Operation::ShowHistoryRecord => history::show(self).await,
             Operation::ShowStates => nodes::states(self).await,

@@ -5,7 +5,7 @@ use http::{Method, StatusCode};
 use serde_json::Value;
 
 use super::{Call, listing};
-use crate::authorise;
+use crate::authorise::{self, Rule};
 use crate::error::ApiError;
 use crate::node::render::{self, Selection, View};
 use crate::node::{create as creation, patch};
@@ -64,12 +64,25 @@ pub(super) async fn states(call: &Call<'_>) -> Result<Success, ApiError> {
 
 /// PUT /v1/nodes/{ident}/states/{state}.
 pub(super) async fn refuse_state(call: &Call<'_>) -> Result<Success, ApiError> {
-    call.app.node(call.cx, call.ident()?, authorise::NODE_SET_POWER, &[]).await?;
+    call.app.node(call.cx, call.ident()?, rule_of_state(call.tail()), &[]).await?;
     Err(ApiError::bad_request(format!(
         "This service, Apelora, keeps nodes, their maintenance and their history. It does not change the {} state of \
          nodes through this API: ask the service that provisions them.",
         call.tail()
     )))
+}
+
+/// The rule for a change of this kind of state.
+fn rule_of_state(state: &str) -> Rule {
+    match state {
+        "provision" | "service" => "baremetal:node:set_provision_state",
+        "raid" => "baremetal:node:set_raid_state",
+        "console" => "baremetal:node:set_console_state",
+        "boot_mode" => "baremetal:node:set_boot_mode",
+        "secure_boot" => "baremetal:node:set_secure_boot",
+        "indicators" => "baremetal:node:set_indicator_state",
+        _ => authorise::NODE_SET_POWER,
+    }
 }
 
 /// Routes that only refuse, each with the reference's words where it has some.

@@ -124,6 +124,11 @@ impl Field {
         matches!(self.form, Object | SecretObject | InstanceInfo)
     }
 
+    /// What stands in its place for readers whom policy does not let see it.
+    pub(crate) fn redacted(&self) -> Option<&'static Redacted> {
+        REDACTED.iter().find(|redacted| redacted.field == self.name)
+    }
+
     pub(crate) fn creatable(&self) -> bool {
         matches!(self.write, Create | Both)
     }
@@ -234,6 +239,40 @@ pub(crate) static FIELDS: &[Field] = &[
     computed("states", 14, PartLinks("states")),
     computed("portgroups", 24, PartLinks("portgroups")),
     computed("volume", 32, PartLinks("volume")),
+];
+
+/// A field that not everybody who sees a node may see.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Redacted {
+    field: &'static str,
+    /// The rule that lets a reader see it.
+    pub(crate) rule: &'static str,
+    /// What others see.
+    pub(crate) json: &'static str,
+}
+
+/// Source: contracts/policy section 2.3; the texts are the reference's.
+static REDACTED: &[Redacted] = &[
+    Redacted {
+        field: "last_error",
+        rule: "baremetal:node:get:last_error",
+        json: r#""** Value Redacted - Requires baremetal:node:get:last_error permission. **""#,
+    },
+    Redacted {
+        field: "reservation",
+        rule: "baremetal:node:get:reservation",
+        json: r#""** Redacted - requires baremetal:node:get:reservation permission. **""#,
+    },
+    Redacted {
+        field: "driver_internal_info",
+        rule: "baremetal:node:get:driver_internal_info",
+        json: r#"{"content": "** Redacted - Requires baremetal:node:get:driver_internal_info permission. **"}"#,
+    },
+    Redacted {
+        field: "driver_info",
+        rule: "baremetal:node:get:driver_info",
+        json: r#"{"content": "** Redacted - requires baremetal:node:get:driver_info permission. **"}"#,
+    },
 ];
 
 /// The field of this name.

@@ -10,6 +10,7 @@ use super::fields::{self, FIELDS, Field};
 use super::jsonpatch::{self, Action, Operation};
 use super::{rules, write};
 use crate::Microversion;
+use crate::authorise::{self, Rule};
 use crate::error::ApiError;
 
 /// From this version on a patch may put interfaces back to the defaults of a new driver.
@@ -85,6 +86,22 @@ pub(crate) fn parse(
 }
 
 impl Patch {
+    /// What policy must grant for it, on the node as it is. A field with a rule of its own needs that one alone.
+    /// Source: the reference's PATCH.
+    pub(crate) fn rules(&self) -> Vec<Rule> {
+        let mut rules = Vec::new();
+        for operation in &self.operations {
+            let rule = rule_of(operation);
+            if !rules.contains(&rule) {
+                rules.push(rule);
+            }
+        }
+        if rules.is_empty() {
+            rules.push(authorise::NODE_UPDATE);
+        }
+        rules
+    }
+
     /// What it does to this node.
     ///
     /// # Errors
@@ -135,6 +152,37 @@ impl Patch {
     fn only_frees_instance(&self) -> bool {
         matches!(self.operations.as_slice(), [only] if only.action == Action::Remove && only.is_whole("instance_uuid"))
     }
+}
+
+/// The rule for a change of one field.
+fn rule_of(operation: &Operation) -> Rule {
+    match operation.field() {
+        "chassis_uuid" => "baremetal:node:update:chassis_uuid",
+        "conductor_group" => "baremetal:node:update:conductor_group",
+        "disable_power_off" => "baremetal:node:update:disable_power_off",
+        "driver_info" => "baremetal:node:update:driver_info",
+        "extra" => "baremetal:node:update_extra",
+        "instance_info" => "baremetal:node:update_instance_info",
+        "instance_uuid" => "baremetal:node:update:instance_uuid",
+        "lessee" => "baremetal:node:update:lessee",
+        "name" => "baremetal:node:update:name",
+        "network_data" => "baremetal:node:update:network_data",
+        "owner" => "baremetal:node:update:owner",
+        "parent_node" => "baremetal:node:update:parent_node",
+        "properties" => "baremetal:node:update:properties",
+        "retired" | "retired_reason" => "baremetal:node:update:retired",
+        "shard" => "baremetal:node:update:shard",
+        "driver" => "baremetal:node:update:driver_interfaces",
+        name if name.ends_with("_interface") => "baremetal:node:update:driver_interfaces",
+        "automated_clean" if operation.value.as_ref().is_some_and(is_false) => {
+            "baremetal:node:disable_cleaning"
+        }
+        _ => authorise::NODE_UPDATE,
+    }
+}
+
+fn is_false(value: &Value) -> bool {
+    matches!(crate::args::boolean("automated_clean", value), Ok(false))
 }
 
 fn schema(text: impl std::fmt::Display) -> ApiError {

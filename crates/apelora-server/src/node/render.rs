@@ -11,10 +11,14 @@ use time::macros::format_description;
 use super::fields::{self, FIELDS, Field, Form, Source};
 use super::mask;
 use crate::Microversion;
+use crate::auth::Caller;
+use crate::authorise::{self, Sight};
 
 /// For whom and from where a node is shown.
 #[derive(Debug, Clone)]
 pub(crate) struct View<'a> {
+    /// Who reads it.
+    pub(crate) caller: &'a Caller,
     pub(crate) version: Microversion,
     /// `http://host:port`, as the client called it.
     pub(crate) base: &'a str,
@@ -68,6 +72,12 @@ impl Selection {
 /// Appends the node as a JSON object.
 pub(crate) fn write_node(out: &mut Vec<u8>, row: &NodeRow, selection: &Selection, view: &View<'_>) {
     let uuid = row.text(NodeColumn::Uuid).unwrap_or_default();
+    // Most lists show nothing that has to be asked about.
+    let sight = selection
+        .0
+        .iter()
+        .any(|field| is_guarded(field))
+        .then(|| Sight::new(view.caller, row.text(NodeColumn::Owner), row.text(NodeColumn::Lessee)));
     out.push(b'{');
     for (i, field) in selection.0.iter().enumerate() {
         if i > 0 {
@@ -76,9 +86,17 @@ pub(crate) fn write_node(out: &mut Vec<u8>, row: &NodeRow, selection: &Selection
         out.push(b'"');
         out.extend_from_slice(field.name.as_bytes());
         out.extend_from_slice(b"\": ");
+        if let (Some(redacted), Some(sight)) = (field.redacted(), &sight)
+            && !sight.shows(redacted.rule)
+        {
+            out.extend_from_slice(redacted.json.as_bytes());
+            continue;
+        }
         match field.source {
             Source::Column(NodeColumn::Reservation) if view.held => write_text(out, view.host),
-            Source::Column(column) => write_cell(out, row.get(column), field.form, view.version),
+            Source::Column(column) => {
+                write_cell(out, row.get(column), field.form, view.version, sight.as_ref());
+            }
             Source::Links => write_links(out, view.base, &["nodes", uuid]),
             Source::PartLinks(part) => write_links(out, view.base, &["nodes", uuid, part]),
             Source::Conductor => write_text(out, view.host),
@@ -95,12 +113,20 @@ pub(crate) fn node(row: &NodeRow, selection: &Selection, view: &View<'_>) -> Vec
     out
 }
 
-fn write_cell(out: &mut Vec<u8>, cell: &Cell, form: Form, version: Microversion) {
+/// Whether policy has a word about what is shown of the field.
+fn is_guarded(field: &Field) -> bool {
+    field.redacted().is_some() || matches!(field.form, Form::SecretObject | Form::InstanceInfo)
+}
+
+fn write_cell(out: &mut Vec<u8>, cell: &Cell, form: Form, version: Microversion, sight: Option<&Sight<'_>>) {
+    let reveals = |rule| sight.is_some_and(|sight| sight.reveals(rule));
     match (form, cell) {
         (Form::Object | Form::SecretObject | Form::InstanceInfo, Cell::Json(text)) if is_object(text) => {
             let text = match form {
-                Form::SecretObject => &mask::secrets(text),
-                Form::InstanceInfo => &mask::instance_info(text),
+                Form::SecretObject if !reveals(authorise::SHOW_PASSWORD) => &mask::secrets(text),
+                Form::InstanceInfo if !reveals(authorise::SHOW_INSTANCE_SECRETS) => {
+                    &mask::instance_info(text)
+                }
                 _ => text,
             };
             write_json(out, text);
@@ -195,14 +221,14 @@ mod tests {
 
     use super::*;
 
-    fn view(version: u16) -> View<'static> {
-        View { version: Microversion::new(version), base: "http://h:1", host: "me", held: false }
+    fn view(caller: &Caller, version: u16) -> View<'_> {
+        View { caller, version: Microversion::new(version), base: "http://h:1", host: "me", held: false }
     }
 
     fn show(row: &NodeRow, names: &[&str], version: u16) -> String {
         let asked: Vec<_> = names.iter().map(|n| fields::find(n).unwrap()).collect();
         let selection = Selection::of(&asked, Microversion::new(version));
-        String::from_utf8(node(row, &selection, &view(version))).unwrap()
+        String::from_utf8(node(row, &selection, &view(&Caller::operator(), version))).unwrap()
     }
 
     #[test]
@@ -220,7 +246,9 @@ mod tests {
     #[test]
     fn values_that_are_null_in_the_database() {
         let row = NodeRow::from_cells([]);
-        let text = String::from_utf8(node(&row, &Selection::all(Microversion::MAX), &view(116))).unwrap();
+        let caller = Caller::operator();
+        let text =
+            String::from_utf8(node(&row, &Selection::all(Microversion::MAX), &view(&caller, 116))).unwrap();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         for field in FIELDS.iter().filter(|f| f.column().is_some()) {
             let shown = &value[field.name];

@@ -27,6 +27,9 @@ const DELETE_ALLOWED: [&str; 4] = ["manageable", "enroll", "adopt failed", "avai
 /// States in which driver and interfaces may be changed without the node being in maintenance.
 const RECONFIGURE_ALLOWED: [&str; 5] = ["enroll", "inspecting", "inspect wait", "manageable", "available"];
 
+/// The state of a node that an instance runs on.
+pub(crate) const IN_USE: &str = "active";
+
 /// Every provision state, for the filter of lists.
 pub(crate) const PROVISION_STATES: [&str; 33] = [
     "active",

@@ -21,7 +21,10 @@ use utoipa::openapi::{
 use crate::Microversion;
 use crate::endpoints::{self, ENDPOINTS, Endpoint};
 use crate::microversion::LEGACY_HEADER;
-use schemas::{Error, Link, MaintenanceEntries, MaintenanceEntry, MaintenanceReason, NewMaintenanceEntry};
+use schemas::{
+    Error, Link, MaintainedNode, MaintenanceEntries, MaintenanceEntry, MaintenanceReason,
+    NewMaintenanceEntry, PlacedMaintenanceEntries, PlacedMaintenanceEntry,
+};
 
 /// The document.
 pub(crate) fn document() -> Bytes {
@@ -48,6 +51,9 @@ fn build() -> utoipa::openapi::OpenApi {
         .schema_from::<MaintenanceEntries>()
         .schema_from::<NewMaintenanceEntry>()
         .schema_from::<MaintenanceReason>()
+        .schema_from::<MaintainedNode>()
+        .schema_from::<PlacedMaintenanceEntry>()
+        .schema_from::<PlacedMaintenanceEntries>()
         .schema_from::<Error>()
         .security_scheme(
             "basic",
@@ -117,6 +123,15 @@ fn operation(endpoint: &Endpoint) -> OperationBuilder {
                 .schema(Some(schema::ObjectBuilder::new().schema_type(schema::Type::String))),
         );
     }
+    for (name, meaning) in arguments(endpoint) {
+        operation = operation.parameter(
+            ParameterBuilder::new()
+                .name(*name)
+                .parameter_in(ParameterIn::Query)
+                .description(Some(*meaning))
+                .schema(Some(schema::ObjectBuilder::new().schema_type(schema::Type::String))),
+        );
+    }
     let (body, answers) = described(endpoint);
     if let Some(body) = body {
         let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(body))).build();
@@ -132,6 +147,18 @@ fn operation(endpoint: &Endpoint) -> OperationBuilder {
         operation = operation.response(*status, response);
     }
     operation
+}
+
+/// Arguments of the query, of the endpoints that are described whole.
+fn arguments(endpoint: &Endpoint) -> &'static [(&'static str, &'static str)] {
+    match endpoint.template {
+        endpoints::ALL_ENTRIES => &[
+            ("stale", "`true`: only entries whose project is neither owner nor lessee of the node any more"),
+            ("limit", "Entries on a page, 1 to 1000"),
+            ("marker", "The uuid of the last entry of the page before"),
+        ],
+        _ => &[],
+    }
 }
 
 /// An answer of an endpoint.
@@ -161,6 +188,7 @@ const ENTRY: &str = "MaintenanceEntry";
 /// Body and answers of the endpoints of maintenance; the others are documented elsewhere.
 fn described(endpoint: &Endpoint) -> (Option<&'static str>, &'static [Answer]) {
     static LIST: [Answer; 3] = [shows("200", "The entries", "MaintenanceEntries"), FORBIDDEN, NO_NODE];
+    static ALL: [Answer; 3] = [shows("200", "A page of entries", "PlacedMaintenanceEntries"), BAD, FORBIDDEN];
     static ADD: [Answer; 5] = [shows("201", "The entry", ENTRY), BAD, FORBIDDEN, NO_NODE, DUPLICATE];
     static SET: [Answer; 5] = [done("202", "Done"), BAD, FORBIDDEN, NO_NODE, LOCKED];
     static CLEAR: [Answer; 5] =
@@ -169,6 +197,7 @@ fn described(endpoint: &Endpoint) -> (Option<&'static str>, &'static [Answer]) {
     static RELEASE: [Answer; 4] = [done("204", "Done"), FORBIDDEN, NO_NODE, LOCKED];
     static ELSEWHERE: [Answer; 1] = [done("default", "As the Bare Metal API documents it")];
     match (endpoint.template, endpoint.method) {
+        (endpoints::ALL_ENTRIES, _) => (None, &ALL),
         (endpoints::MAINTENANCE, "GET") => (None, &LIST),
         (endpoints::MAINTENANCE, "POST") => (Some("NewMaintenanceEntry"), &ADD),
         (endpoints::MAINTENANCE, "PUT") => (Some("MaintenanceReason"), &SET),

@@ -50,6 +50,43 @@ pub(super) struct MaintenanceEntries {
     maintenance: Vec<MaintenanceEntry>,
 }
 
+/// A page of the active entries of all nodes, oldest first.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "read by the derived schema")]
+pub(super) struct PlacedMaintenanceEntries {
+    /// The entries of the nodes that the caller may see.
+    maintenance: Vec<PlacedMaintenanceEntry>,
+    /// The next page, where more may follow.
+    next: Option<String>,
+}
+
+/// An active entry with its node.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "read by the derived schema")]
+pub(super) struct PlacedMaintenanceEntry {
+    /// Where.
+    node: MaintainedNode,
+    /// What.
+    entry: MaintenanceEntry,
+    /// Whether it was asserted below system scope by a project that is neither owner nor lessee of the node any more.
+    stale: bool,
+}
+
+/// The node of an entry.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "read by the derived schema")]
+pub(super) struct MaintainedNode {
+    /// Its uuid.
+    #[schema(format = "uuid")]
+    uuid: String,
+    /// Its name.
+    name: Option<String>,
+    /// The project that owns it.
+    owner: Option<String>,
+    /// The project that leases it.
+    lessee: Option<String>,
+}
+
 /// An entry to be asserted. Scope and asserter follow from the caller.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "read by the derived schema")]

@@ -5,8 +5,11 @@
 // Every function here is a test or helps one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod all_entries;
 mod auth;
 mod client;
+mod cloud;
+mod coverage;
 mod fields;
 mod goldens;
 mod history;
@@ -16,6 +19,11 @@ mod large;
 mod limits;
 mod nodes;
 mod pages;
+mod personas;
+mod policies;
+mod rbac;
 mod scenarios;
+mod scopes;
 mod tls;
+mod tokens;
 mod typed;

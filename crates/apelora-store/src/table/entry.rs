@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 
-use apelora_maintenance::{Entry, Plan};
-use sea_query::{Expr, ExprTrait, Func, Order, Query, SelectStatement};
+use apelora_maintenance::{Entry, Plan, Scope};
+use sea_query::{Cond, Expr, ExprTrait, Func, Order, Query, SelectStatement};
 use time::PrimitiveDateTime;
 
 use super::{CHUNK, Reader};
 use crate::engine::{Class, Conn, Fault};
-use crate::{EntryCount, Kind};
+use crate::{EntryCount, EntryNode, EntryQuery, Kind, PlacedEntry};
 
 const TABLE: &str = "node_maintenance";
+const NODES: &str = "nodes";
+/// What is told of the node of an entry.
+const NODE_COLUMNS: [&str; 4] = ["uuid", "name", "owner", "lessee"];
 /// The version of the object that the reference will write beside each row.
 const VERSION: &str = "1.0";
 
@@ -72,6 +75,63 @@ pub(crate) async fn of_nodes(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64
         entries.entry(node).or_default().push(entry(row)?);
     }
     Ok(entries)
+}
+
+/// A page of the entries of all nodes; `None` when the marker names no active entry.
+pub(crate) async fn of_all_nodes(
+    conn: &mut Conn,
+    query: &EntryQuery,
+) -> Result<Option<Vec<PlacedEntry>>, Fault> {
+    let own = |name: &'static str| Expr::col((TABLE, name));
+    let of_node = |name: &'static str| Expr::col((NODES, name));
+    let mut select = Query::select();
+    select
+        .columns(NODE_COLUMNS.map(|name| (NODES, name)))
+        .columns(COLUMNS.map(|(name, _)| (TABLE, name)))
+        .from(TABLE)
+        .inner_join(NODES, of_node("id").equals((TABLE, "node_id")))
+        .order_by((TABLE, "asserted_at"), Order::Asc)
+        .order_by((TABLE, "id"), Order::Asc)
+        .limit(u64::from(query.limit));
+    if let Some(project) = &query.project {
+        let is = |name| of_node(name).eq(project.as_str());
+        select.cond_where(Cond::any().add(is("owner")).add(is("lessee")));
+    }
+    if query.below_system {
+        select.and_where(own("scope").ne(Scope::System.as_str()));
+    }
+    if let Some(marker) = &query.marker {
+        let Some((at, id)) = position(conn, marker).await? else { return Ok(None) };
+        let at_once = Cond::all().add(own("asserted_at").eq(at)).add(own("id").gt(id));
+        select.cond_where(Cond::any().add(own("asserted_at").gt(at)).add(at_once));
+    }
+    let mut kinds = NODE_COLUMNS.map(|_| Kind::Text).to_vec();
+    kinds.extend(COLUMNS.map(|(_, kind)| kind));
+    let rows = conn.fetch(conn.engine().build(&select), &kinds).await?;
+    let placed = rows.into_iter().map(|row| {
+        let mut row = Reader::new(TABLE, row);
+        let node = EntryNode {
+            uuid: row.text()?,
+            name: row.opt_text(),
+            owner: row.opt_text(),
+            lessee: row.opt_text(),
+        };
+        Ok(PlacedEntry { node, entry: entry(row)? })
+    });
+    placed.collect::<Result<_, _>>().map(Some)
+}
+
+/// Where an entry stands in the order of all.
+async fn position(conn: &mut Conn, uuid: &str) -> Result<Option<(PrimitiveDateTime, i64)>, Fault> {
+    let select = Query::select()
+        .columns(["asserted_at", "id"])
+        .from(TABLE)
+        .and_where(Expr::col("uuid").eq(uuid))
+        .take();
+    let rows = conn.fetch(conn.engine().build(&select), &[Kind::Time, Kind::Int]).await?;
+    let Some(row) = rows.into_iter().next() else { return Ok(None) };
+    let mut row = Reader::new(TABLE, row);
+    Ok(Some((row.time()?, row.int()?)))
 }
 
 /// How many entries are active, by type and scope.

@@ -6,6 +6,7 @@
 mod client;
 mod database;
 mod flags;
+mod keystone;
 mod policy;
 mod resolve;
 mod server;
@@ -17,7 +18,7 @@ use std::fmt;
 pub(crate) use client::{ClientSettings, openstack};
 pub(crate) use database::{DatabaseConfig, LogConfig, LogFormat};
 pub(crate) use flags::Flags;
-pub(crate) use policy::{PolicyConfig, PolicyFiles};
+pub(crate) use policy::PolicyConfig;
 pub(crate) use resolve::{Provenance, Resolved, Sources};
 pub(crate) use server::{HistoryRetention, ServerConfig};
 use table::Setting;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use apelora_policy::{AuthoritySettings, Settings};
+use apelora_server::PolicyFiles;
 
 use super::table::{
     CA_FILE, ENDPOINT, ENFORCE_NEW_DEFAULTS, ENFORCE_SCOPE, PLAIN_HTTP, POLICY_FILE, REQUEST_TIMEOUT_SECS,
@@ -17,17 +18,6 @@ pub(crate) struct PolicyConfig {
     pub(crate) policy: PolicyFiles,
     /// For nodes that are fetched.
     pub(crate) client: ClientSettings,
-}
-
-/// Where the policy is, and how it is put together.
-#[derive(Debug, Clone)]
-pub(crate) struct PolicyFiles {
-    /// The policy file; without one the built-in rules apply.
-    pub(crate) file: Option<PathBuf>,
-    /// How files and built-in rules are put together.
-    pub(crate) settings: Settings,
-    /// Who counts as an operator.
-    pub(crate) authority: AuthoritySettings,
 }
 
 impl Configuration for PolicyConfig {
@@ -47,24 +37,23 @@ impl Configuration for PolicyConfig {
     }
 
     fn build(values: &Resolved) -> Result<Self, OneLine> {
-        Ok(Self { policy: PolicyFiles::build(values)?, client: ClientSettings::build(values)? })
+        Ok(Self { policy: policy(values)?, client: ClientSettings::build(values)? })
     }
 }
 
-impl PolicyFiles {
-    fn build(values: &Resolved) -> Result<Self, OneLine> {
-        let enforce_new_defaults = values.flag(&ENFORCE_NEW_DEFAULTS)?;
-        let enforce_scope = values.flag(&ENFORCE_SCOPE)?;
-        let project = values.text(&SERVICE_PROJECT)?;
-        let elevated = values.flag(&SERVICE_ROLE_ELEVATED)?;
-        Ok(Self {
-            file: values.optional(&POLICY_FILE)?.map(PathBuf::from),
-            settings: Settings { enforce_new_defaults, ..Settings::default() },
-            authority: AuthoritySettings {
-                one_trust_domain: false,
-                project_admin_is_system: !(enforce_new_defaults && enforce_scope),
-                elevated_service_project: elevated.then(|| project.to_owned()),
-            },
-        })
-    }
+/// Where the policy is, and how it is put together.
+pub(super) fn policy(values: &Resolved) -> Result<PolicyFiles, OneLine> {
+    let enforce_new_defaults = values.flag(&ENFORCE_NEW_DEFAULTS)?;
+    let enforce_scope = values.flag(&ENFORCE_SCOPE)?;
+    let project = values.text(&SERVICE_PROJECT)?;
+    let elevated = values.flag(&SERVICE_ROLE_ELEVATED)?;
+    Ok(PolicyFiles {
+        file: values.optional(&POLICY_FILE)?.map(PathBuf::from),
+        settings: Settings { enforce_new_defaults, ..Settings::default() },
+        authority: AuthoritySettings {
+            one_trust_domain: false,
+            project_admin_is_system: !(enforce_new_defaults && enforce_scope),
+            elevated_service_project: elevated.then(|| project.to_owned()),
+        },
+    })
 }

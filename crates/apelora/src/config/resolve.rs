@@ -170,8 +170,11 @@ impl Resolved {
                     Origin::Default => return None,
                     origin => origin.to_string(),
                 };
-                let shown =
-                    if setting.holds_password { without_password(&value.text) } else { value.text.clone() };
+                let shown = match setting {
+                    Setting { secret: true, .. } => HIDDEN.to_owned(),
+                    Setting { holds_password: true, .. } => without_password(&value.text),
+                    _ => value.text.clone(),
+                };
                 Some((setting.name, shown, origin))
             })
             .collect();
@@ -190,9 +193,12 @@ impl fmt::Display for Origin {
     }
 }
 
+/// What stands for a value that is not shown.
+const HIDDEN: &str = "***";
+
 /// A database URL as it may be shown.
 fn without_password(url: &str) -> String {
-    DatabaseUrl::parse(url).map_or_else(|_| "***".to_owned(), |url| url.to_string())
+    DatabaseUrl::parse(url).map_or_else(|_| HIDDEN.to_owned(), |url| url.to_string())
 }
 
 /// A hint at the setting whose key is nearest to an unknown one, by the name that its source uses.

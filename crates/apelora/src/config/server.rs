@@ -4,14 +4,19 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use apelora_server::{AuthStrategy, Microversion, TlsFiles};
+use apelora_server::{AuthStrategy, Microversion, PolicyFiles, TlsFiles};
 use apelora_store::DatabaseUrl;
 
 use super::database::{LogConfig, database_url, host, log};
+use super::keystone::{ONLY_KEYSTONE, Usual, keystone};
+use super::policy::policy;
 use super::table::{
-    AUTH_STRATEGY, DATABASE_URL, HISTORY_CLEANUP_BATCH, HISTORY_CLEANUP_INTERVAL_SECS, HISTORY_MAX_ENTRIES,
-    HISTORY_MIN_DAYS, HOST, HTTP_BASIC_USER_FILE, LISTEN, LOG, LOG_FORMAT, PIN_MAX_MICROVERSION, Setting,
-    TLS_CERT, TLS_KEY,
+    AUTH_STRATEGY, DATABASE_URL, ENFORCE_NEW_DEFAULTS, ENFORCE_SCOPE, HISTORY_CLEANUP_BATCH,
+    HISTORY_CLEANUP_INTERVAL_SECS, HISTORY_MAX_ENTRIES, HISTORY_MIN_DAYS, HOST, HTTP_BASIC_USER_FILE,
+    KEYSTONE_CA_FILE, KEYSTONE_CACHE_SECS, KEYSTONE_PASSWORD, KEYSTONE_PLAIN_HTTP,
+    KEYSTONE_PROJECT_DOMAIN_NAME, KEYSTONE_PROJECT_NAME, KEYSTONE_PUBLIC_URL, KEYSTONE_URL,
+    KEYSTONE_USER_DOMAIN_NAME, KEYSTONE_USERNAME, LISTEN, LOG, LOG_FORMAT, PIN_MAX_MICROVERSION, POLICY_FILE,
+    SERVICE_PROJECT, SERVICE_ROLE_ELEVATED, Setting, TLS_CERT, TLS_KEY,
 };
 use super::{Configuration, OneLine, Resolved};
 
@@ -24,6 +29,8 @@ pub(crate) struct ServerConfig {
     pub(crate) listen: SocketAddr,
     /// Who may use the API.
     pub(crate) auth: AuthStrategy,
+    /// What callers who were recognised may do.
+    pub(crate) policy: PolicyFiles,
     /// HTTPS instead of HTTP.
     pub(crate) tls: Option<TlsFiles>,
     /// This service's name; `None` is the host's.
@@ -59,6 +66,16 @@ impl Configuration for ServerConfig {
             &LISTEN,
             &AUTH_STRATEGY,
             &HTTP_BASIC_USER_FILE,
+            &KEYSTONE_URL,
+            &KEYSTONE_PUBLIC_URL,
+            &KEYSTONE_USERNAME,
+            &KEYSTONE_PASSWORD,
+            &KEYSTONE_PROJECT_NAME,
+            &KEYSTONE_USER_DOMAIN_NAME,
+            &KEYSTONE_PROJECT_DOMAIN_NAME,
+            &KEYSTONE_CA_FILE,
+            &KEYSTONE_PLAIN_HTTP,
+            &KEYSTONE_CACHE_SECS,
             &TLS_CERT,
             &TLS_KEY,
             &HOST,
@@ -67,6 +84,11 @@ impl Configuration for ServerConfig {
             &HISTORY_MIN_DAYS,
             &HISTORY_CLEANUP_INTERVAL_SECS,
             &HISTORY_CLEANUP_BATCH,
+            &POLICY_FILE,
+            &ENFORCE_NEW_DEFAULTS,
+            &ENFORCE_SCOPE,
+            &SERVICE_ROLE_ELEVATED,
+            &SERVICE_PROJECT,
             &LOG,
             &LOG_FORMAT,
         ];
@@ -76,17 +98,18 @@ impl Configuration for ServerConfig {
     fn build(values: &Resolved) -> Result<Self, OneLine> {
         let auth = auth(values)?;
         let listen = values.address(&LISTEN)?;
-        if auth == AuthStrategy::NoAuth && !listen.ip().is_loopback() {
+        if matches!(auth, AuthStrategy::NoAuth) && !listen.ip().is_loopback() {
             return Err(values.refuse(
                 &LISTEN,
                 &format!("{listen} is not a loopback address, and auth_strategy noauth lets everybody in"),
-                "listen on 127.0.0.1 or ::1, or set auth_strategy to http_basic",
+                "listen on 127.0.0.1 or ::1, or set auth_strategy to http_basic or keystone",
             ));
         }
         Ok(Self {
             database_url: database_url(values)?,
             listen,
             auth,
+            policy: policy(values)?,
             tls: tls(values)?,
             host: host(values)?,
             pin: pin(values)?,
@@ -101,21 +124,45 @@ impl Configuration for ServerConfig {
     }
 }
 
+/// The words of `auth_strategy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Strategy {
+    NoAuth,
+    HttpBasic,
+    Keystone,
+}
+
 fn auth(values: &Resolved) -> Result<AuthStrategy, OneLine> {
-    let basic = values.choice(&AUTH_STRATEGY, &[("noauth", false), ("http_basic", true)])?;
-    match (basic, readable(values, &HTTP_BASIC_USER_FILE)?) {
-        (false, None) => Ok(AuthStrategy::NoAuth),
-        (true, Some(user_file)) => Ok(AuthStrategy::HttpBasic { user_file }),
-        (true, None) => Err(values.refuse(
+    let strategies =
+        [("noauth", Strategy::NoAuth), ("http_basic", Strategy::HttpBasic), ("keystone", Strategy::Keystone)];
+    let strategy = values.choice(&AUTH_STRATEGY, &strategies)?;
+    let user_file = readable(values, &HTTP_BASIC_USER_FILE)?;
+    let usual = Usual::read(values)?;
+    if strategy != Strategy::HttpBasic && user_file.is_some() {
+        return Err(values.refuse(
+            &HTTP_BASIC_USER_FILE,
+            "has an effect with auth_strategy http_basic only",
+            "set auth_strategy to http_basic or leave the file out",
+        ));
+    }
+    if strategy != Strategy::Keystone
+        && let Some(setting) = ONLY_KEYSTONE.iter().find(|setting| values.get(setting).is_some())
+    {
+        return Err(values.refuse(
+            setting,
+            "has an effect with auth_strategy keystone only",
+            "set auth_strategy to keystone or leave it out",
+        ));
+    }
+    match (strategy, user_file) {
+        (Strategy::NoAuth, _) => Ok(AuthStrategy::NoAuth),
+        (Strategy::HttpBasic, Some(user_file)) => Ok(AuthStrategy::HttpBasic { user_file }),
+        (Strategy::HttpBasic, None) => Err(values.refuse(
             &AUTH_STRATEGY,
             "http_basic needs its users",
             "set http_basic_user_file to an htpasswd file with bcrypt hashes",
         )),
-        (false, Some(_)) => Err(values.refuse(
-            &HTTP_BASIC_USER_FILE,
-            "has no effect with auth_strategy noauth, which asks nobody for a password",
-            "set auth_strategy to http_basic or leave the file out",
-        )),
+        (Strategy::Keystone, _) => Ok(AuthStrategy::Keystone(Box::new(keystone(values, usual)?))),
     }
 }
 
@@ -129,7 +176,7 @@ fn tls(values: &Resolved) -> Result<Option<TlsFiles>, OneLine> {
 }
 
 /// The path of a file that can be opened, so that a wrong one is found before anything else begins.
-fn readable(values: &Resolved, setting: &Setting) -> Result<Option<PathBuf>, OneLine> {
+pub(super) fn readable(values: &Resolved, setting: &Setting) -> Result<Option<PathBuf>, OneLine> {
     let Some(path) = values.optional(setting)?.map(PathBuf::from) else { return Ok(None) };
     match File::open(&path) {
         Ok(_) => Ok(Some(path)),

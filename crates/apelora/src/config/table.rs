@@ -13,6 +13,8 @@ pub(crate) struct Setting {
     pub(crate) default: Option<&'static str>,
     /// Whether its value is shown with the password left out.
     pub(crate) holds_password: bool,
+    /// Whether its value is never shown at all.
+    pub(crate) secret: bool,
     /// What it does, with units and range; one line for help and documents.
     pub(crate) doc: &'static str,
 }
@@ -24,7 +26,7 @@ impl Setting {
         default: Option<&'static str>,
         doc: &'static str,
     ) -> Self {
-        Self { name, placeholder, default, holds_password: false, doc }
+        Self { name, placeholder, default, holds_password: false, secret: false, doc }
     }
 
     /// The variable of the environment that sets it.
@@ -70,13 +72,68 @@ pub(crate) static AUTH_STRATEGY: Setting = Setting::new(
     "auth_strategy",
     "STRATEGY",
     Some("noauth"),
-    "Who may use the API: noauth (anybody who reaches the loopback address) or http_basic",
+    "Who may use the API: noauth (anybody who reaches the loopback address), http_basic or keystone",
 );
 pub(crate) static HTTP_BASIC_USER_FILE: Setting = Setting::new(
     "http_basic_user_file",
     "FILE",
     None,
     "The users of http_basic: an htpasswd file with bcrypt hashes, one USER:HASH on each line",
+);
+pub(crate) static KEYSTONE_URL: Setting = Setting::new(
+    "keystone_url",
+    "URL",
+    None,
+    "Where Keystone is asked about tokens: https://HOST:5000/v3; a missing /v3 is added",
+);
+pub(crate) static KEYSTONE_PUBLIC_URL: Setting = Setting::new(
+    "keystone_public_url",
+    "URL",
+    None,
+    "Keystone's address for clients, told with each 401 (default: keystone_url)",
+);
+pub(crate) static KEYSTONE_USERNAME: Setting = Setting::new(
+    "keystone_username",
+    "NAME",
+    None,
+    "This service's own user in Keystone, who needs the role `service` in keystone_project_name",
+);
+pub(crate) static KEYSTONE_PASSWORD: Setting = Setting {
+    secret: true,
+    ..Setting::new(
+        "keystone_password",
+        "PASSWORD",
+        None,
+        "The password of keystone_username; never shown. Put it into the file or the environment, not on the command line",
+    )
+};
+pub(crate) static KEYSTONE_PROJECT_NAME: Setting =
+    Setting::new("keystone_project_name", "NAME", Some("service"), "The project of this service's own token");
+pub(crate) static KEYSTONE_USER_DOMAIN_NAME: Setting =
+    Setting::new("keystone_user_domain_name", "NAME", Some("Default"), "The domain of keystone_username");
+pub(crate) static KEYSTONE_PROJECT_DOMAIN_NAME: Setting = Setting::new(
+    "keystone_project_domain_name",
+    "NAME",
+    Some("Default"),
+    "The domain of keystone_project_name",
+);
+pub(crate) static KEYSTONE_CA_FILE: Setting = Setting::new(
+    "keystone_ca_file",
+    "FILE",
+    None,
+    "PEM with the only certificates to believe of Keystone (default: the system's)",
+);
+pub(crate) static KEYSTONE_PLAIN_HTTP: Setting = Setting::new(
+    "keystone_plain_http",
+    "0|1",
+    Some("0"),
+    "1 accepts an http keystone_url of another host: everybody on the way can read the password and every token",
+);
+pub(crate) static KEYSTONE_CACHE_SECS: Setting = Setting::new(
+    "keystone_cache_secs",
+    "SECONDS",
+    Some("300"),
+    "How long a valid token is not asked for again, and a revoked one still works (0 to 3600; 0 asks each time)",
 );
 pub(crate) static TLS_CERT: Setting = Setting::new(
     "tls_cert",
@@ -195,6 +252,16 @@ pub(crate) static SETTINGS: &[&Setting] = &[
     &LISTEN,
     &AUTH_STRATEGY,
     &HTTP_BASIC_USER_FILE,
+    &KEYSTONE_URL,
+    &KEYSTONE_PUBLIC_URL,
+    &KEYSTONE_USERNAME,
+    &KEYSTONE_PASSWORD,
+    &KEYSTONE_PROJECT_NAME,
+    &KEYSTONE_USER_DOMAIN_NAME,
+    &KEYSTONE_PROJECT_DOMAIN_NAME,
+    &KEYSTONE_CA_FILE,
+    &KEYSTONE_PLAIN_HTTP,
+    &KEYSTONE_CACHE_SECS,
     &TLS_CERT,
     &TLS_KEY,
     &HOST,

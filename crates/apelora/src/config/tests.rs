@@ -85,7 +85,7 @@ fn every_default_is_accepted_and_every_setting_belongs_to_a_process() {
     let (config, provenance) =
         load(&sources::<ServerConfig>(None, &[("PATH", "/bin"), ("APELOR", "x")], &[])).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:6385");
-    assert_eq!(config.auth, AuthStrategy::NoAuth);
+    assert!(matches!(config.auth, AuthStrategy::NoAuth));
     assert!(provenance.chosen.is_empty());
     for setting in SETTINGS {
         let used = PROCESSES.iter().any(|(_, settings)| settings().contains(setting));
@@ -101,6 +101,16 @@ fn every_setting_refuses_nonsense_by_name_origin_and_remedy() {
         ("listen", "localhost"),
         ("auth_strategy", "none"),
         ("http_basic_user_file", ""),
+        ("keystone_url", "keystone"),
+        ("keystone_public_url", "keystone"),
+        ("keystone_username", "alone"),
+        ("keystone_password", "alone"),
+        ("keystone_project_name", ""),
+        ("keystone_user_domain_name", ""),
+        ("keystone_project_domain_name", ""),
+        ("keystone_ca_file", "/nonexistent/ca.pem"),
+        ("keystone_plain_http", "no"),
+        ("keystone_cache_secs", "-1"),
         ("tls_cert", "/nonexistent/cert.pem"),
         ("tls_key", "/nonexistent/key.pem"),
         ("host", "a b"),
@@ -202,7 +212,10 @@ fn contradictions_are_refused() {
     let line = refused(None, &[("APELORA_AUTH_STRATEGY", "http_basic")], &[]);
     assert!(line.starts_with("APELORA_AUTH_STRATEGY (environment): http_basic needs its users"), "{line}");
     let line = refused(None, &[], &[("http_basic_user_file", "/dev/null")]);
-    assert!(line.starts_with("--http-basic-user-file (flag): has no effect"), "{line}");
+    assert!(
+        line.starts_with("--http-basic-user-file (flag): has an effect with auth_strategy http_basic only"),
+        "{line}"
+    );
     let line = refused(None, &[], &[("tls_cert", "/dev/null")]);
     assert_eq!(line, "--tls-cert (flag): has no private key; set tls_key too");
     let line = refused(None, &[], &[("tls_key", "/dev/null")]);
@@ -210,7 +223,70 @@ fn contradictions_are_refused() {
     let basic =
         [("auth_strategy", "http_basic"), ("http_basic_user_file", "/dev/null"), ("listen", "0.0.0.0:1")];
     let (config, _) = load(&sources::<ServerConfig>(None, &[], &basic)).unwrap();
-    assert_eq!(config.auth, AuthStrategy::HttpBasic { user_file: "/dev/null".into() });
+    assert!(matches!(config.auth, AuthStrategy::HttpBasic { user_file } if *user_file == *"/dev/null"));
+}
+
+const KEYSTONE: [(&str, &str); 4] = [
+    ("auth_strategy", "keystone"),
+    ("keystone_url", "https://keystone.example.org:5000"),
+    ("keystone_username", "apelora"),
+    ("keystone_password", "sqlite://s3cret"),
+];
+
+#[test]
+fn keystone_needs_an_address_and_an_account() {
+    let (config, provenance) = load(&sources::<ServerConfig>(None, &[], &KEYSTONE)).unwrap();
+    let AuthStrategy::Keystone(auth) = config.auth else { panic!("{:?}", config.auth) };
+    assert_eq!(auth.validation.credentials.project_name, "service");
+    assert_eq!(auth.validation.limits.cache.as_secs(), 300);
+    let shown = format!("{:?} {:?}", auth, provenance.chosen);
+    assert!(!shown.contains("s3cret") && shown.contains("***"), "{shown}");
+
+    for left_out in 1..KEYSTONE.len() {
+        let some: Vec<_> =
+            KEYSTONE.iter().copied().filter(|(name, _)| *name != KEYSTONE[left_out].0).collect();
+        let line = refused(None, &[], &some);
+        assert!(line.contains(&format!("keystone needs {}", KEYSTONE[left_out].0)), "{line}");
+        let alone = [KEYSTONE[left_out]];
+        assert!(refused(None, &[], &alone).contains("with auth_strategy keystone only"));
+    }
+    for (name, value, words) in [
+        ("keystone_url", "http://keystone.example.org:5000", "without TLS"),
+        ("keystone_url", "keystone", "write https://host:5000/v3"),
+        ("keystone_cache_secs", "3601", "0 to 3600"),
+        ("keystone_public_url", "https://\"", "cannot stand in a header"),
+        ("keystone_ca_file", "missing.pem", "cannot read"),
+        ("keystone_plain_http", "yes", "give 0 or 1"),
+    ] {
+        let mut changed: Vec<_> = KEYSTONE.iter().copied().filter(|(known, _)| *known != name).collect();
+        changed.push((name, value));
+        let line = refused(None, &[], &changed);
+        assert!(line.contains(name.replace('_', "-").as_str()) && line.contains(words), "{line}");
+    }
+    let mut plain = KEYSTONE.to_vec();
+    plain[1].1 = "http://keystone.example.org:5000";
+    plain.push(("keystone_plain_http", "1"));
+    assert!(load(&sources::<ServerConfig>(None, &[], &plain)).is_ok());
+}
+
+#[test]
+fn what_makes_an_operator() {
+    let policy = |flags: &[(&str, &str)]| load(&sources::<ServerConfig>(None, &[], flags)).unwrap().0.policy;
+    assert!(!policy(&[]).authority.project_admin_is_system);
+    assert!(policy(&[]).settings.enforce_new_defaults);
+    let older = policy(&[("enforce_new_defaults", "0")]);
+    assert!(older.authority.project_admin_is_system && !older.settings.enforce_new_defaults);
+    let scope = policy(&[("enforce_scope", "0")]);
+    assert!(scope.authority.project_admin_is_system && scope.settings.enforce_new_defaults);
+    assert_eq!(policy(&[("service_project", "nova")]).authority.elevated_service_project, None);
+    let elevated = policy(&[("service_role_elevated", "1")]);
+    assert_eq!(elevated.authority.elevated_service_project.as_deref(), Some("service"));
+}
+
+#[test]
+fn users_of_another_strategy_are_refused() {
+    let line = refused(None, &[], &[("auth_strategy", "keystone"), ("http_basic_user_file", "/dev/null")]);
+    assert!(line.contains("http_basic only"), "{line}");
 }
 
 #[test]

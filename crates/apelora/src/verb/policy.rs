@@ -2,16 +2,14 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
 
-use apelora_policy::{
-    Creds, EntryTarget, Explanation, Identity, Rules, Source, Standing, Target, authority, sample,
-};
+use apelora_policy::{Creds, EntryTarget, Explanation, Identity, Rules, Standing, Target, authority, sample};
+use apelora_server::PolicyFiles;
 use serde_json::{Value, json};
 
 use super::{configure, remote};
 use crate::cli::{CheckPolicy, Persona, Policy};
-use crate::config::{OneLine, PolicyFiles, openstack};
+use crate::config::{OneLine, openstack};
 use crate::failure::Failure;
 use crate::output::print;
 use crate::printable::printable;
@@ -124,51 +122,12 @@ fn creds(persona: Persona, policy: &PolicyFiles) -> Creds {
     Creds::of(&identity, policy.authority.elevated_service_project.as_deref())
 }
 
-/// The rules in force with these files.
+/// The rules in force with these files, as the server has them.
 fn compile(policy: &PolicyFiles) -> Result<Rules, Failure> {
-    let files = match &policy.file {
-        None => Vec::new(),
-        Some(path) => read(path)?,
-    };
-    let texts: Vec<_> =
-        files.iter().map(|(path, text)| (path.to_string_lossy().into_owned(), text.as_str())).collect();
-    let mut sources = texts.iter().map(|(name, text)| Source { name, text });
-    let main = sources.next();
-    let sources = Source::in_order(main, sources.collect());
-    Rules::compile(&sources, &policy.settings).map_err(|why| {
-        let lines = why.to_string();
-        let lines: Vec<_> = lines.lines().map(|line| printable(line).into_owned()).collect();
+    policy.compile().map_err(|why| {
+        let lines: Vec<_> = why.lines().map(|line| printable(line).into_owned()).collect();
         Failure::Failed(lines.join("\n"))
     })
-}
-
-/// The policy file, then the files of the folder `policy.d` beside it.
-fn read(path: &Path) -> Result<Vec<(PathBuf, String)>, Failure> {
-    let text = |path: &Path| {
-        std::fs::read_to_string(path).map_err(|why| {
-            OneLine::new(format_args!(
-                "policy file {}: {why}; give the path of a readable YAML file",
-                path.display()
-            ))
-        })
-    };
-    let mut files = vec![(path.to_owned(), text(path)?)];
-    let folder = path.with_file_name("policy.d");
-    let entries = match std::fs::read_dir(&folder) {
-        Ok(entries) => entries,
-        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(files),
-        Err(why) => {
-            return Err(OneLine::new(format_args!("policy folder {}: {why}", folder.display())).into());
-        }
-    };
-    for entry in entries {
-        let path = entry?.path();
-        if path.is_file() {
-            let text = text(&path)?;
-            files.push((path, text));
-        }
-    }
-    Ok(files)
 }
 
 fn no_rule(name: &str, rules: &Rules) -> OneLine {

@@ -21,6 +21,7 @@ async fn serve(config: ServerConfig) -> Result<(), Failure> {
     let host = config.host.unwrap_or_else(real::host_name);
     let http = HttpConfig {
         auth: config.auth,
+        policy: config.policy,
         tls: config.tls,
         max_microversion: config.pin.unwrap_or(Microversion::MAX),
         ..HttpConfig::new(config.listen, host.as_str())
