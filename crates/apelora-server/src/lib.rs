@@ -16,6 +16,7 @@ mod baremetal;
 mod config;
 mod endpoints;
 mod error;
+mod files;
 mod ident;
 mod listener;
 mod metrics;

@@ -4,11 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -25,6 +27,8 @@ use crate::tls::Tls;
 const HEAD_MAX: usize = 128 << 10;
 /// The pause after an accept that failed, as when all file descriptors are in use.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a connection on which nothing was asked yet may hold up the end.
+const UNASKED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Serves connections until `shutdown` is done, then lets those that are at work finish.
 pub(crate) async fn serve(
@@ -108,6 +112,12 @@ async fn requests<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
+    let asked = AtomicBool::new(false);
+    let router = TowerToHyperService::new(router);
+    let answer = service_fn(|request| {
+        asked.store(true, Ordering::Relaxed);
+        router.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // Also the time that a connection may stay idle.
@@ -115,12 +125,22 @@ where
         .max_buf_size(HEAD_MAX)
         // The reference's spelling as far as it can be had: scripts look for `Location:`.
         .title_case_headers(true)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        // A client that says that it has no more to ask still gets its answer.
+        .half_close(true)
+        .serve_connection(TokioIo::new(stream), answer);
     tokio::pin!(connection);
     tokio::select! {
         served = connection.as_mut() => return served,
         // The sender lives as long as the server does.
         _ = stopping.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
+    }
+    // A client may have connected ahead of need: nothing of it is lost.
+    if !asked.load(Ordering::Relaxed) {
+        match timeout(UNASKED_PAUSE, connection.as_mut()).await {
+            Ok(served) => return served,
+            Err(_) if asked.load(Ordering::Relaxed) => {}
+            Err(_) => return Ok(()),
+        }
     }
     connection.await
 }

@@ -11,8 +11,10 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
+use zeroize::Zeroizing;
 
 use crate::config::TlsFiles;
+use crate::files;
 
 /// Certificate and key in use.
 pub(crate) struct Tls {
@@ -50,17 +52,18 @@ impl fmt::Debug for Tls {
     }
 }
 
-fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, String> {
-    let TlsFiles { cert, key } = files;
+fn acceptor(named: &TlsFiles) -> Result<TlsAcceptor, String> {
+    let TlsFiles { cert, key } = named;
     let bad_cert = |e: &dyn fmt::Display| format!("tls_cert: cannot use {}: {e}", cert.display());
     let bad_key = |e: &dyn fmt::Display| format!("tls_key: cannot use {}: {e}", key.display());
-    let chain = CertificateDer::pem_file_iter(cert)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|e| bad_cert(&e))?;
+    let chain = files::read(cert).map_err(|e| bad_cert(&e))?;
+    let chain: Vec<_> =
+        CertificateDer::pem_slice_iter(&chain).collect::<Result<_, _>>().map_err(|e| bad_cert(&e))?;
     if chain.is_empty() {
         return Err(bad_cert(&"it holds no certificate in PEM form"));
     }
-    let private = PrivateKeyDer::from_pem_file(key).map_err(|e| bad_key(&e))?;
+    let private = Zeroizing::new(files::read(key).map_err(|e| bad_key(&e))?);
+    let private = PrivateKeyDer::from_pem_slice(&private).map_err(|e| bad_key(&e))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|e| e.to_string())?

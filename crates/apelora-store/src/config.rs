@@ -58,6 +58,9 @@ impl DatabaseUrl {
         if rest.is_empty() {
             return Err(bad("nothing follows the scheme"));
         }
+        if engine == Engine::Sqlite && (rest.contains('?') || rest == ":memory:") {
+            return Err(bad("after sqlite:// stands the path of a file, and nothing else"));
+        }
         let shown = match engine {
             Engine::Sqlite => format!("sqlite://{rest}"),
             _ => {
@@ -158,7 +161,7 @@ mod tests {
             PathBuf::from("/var/lib/a.db")
         );
         assert_eq!(DatabaseUrl::parse("sqlite://a.db").unwrap().path(), PathBuf::from("a.db"));
-        for wrong in ["a.db", "oracle://x", "sqlite://", ""] {
+        for wrong in ["a.db", "oracle://x", "sqlite://", "", "sqlite://:memory:", "sqlite://a.db?mode=ro"] {
             assert!(matches!(DatabaseUrl::parse(wrong), Err(ConnectError::Url(_))), "{wrong}");
         }
     }

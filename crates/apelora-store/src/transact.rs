@@ -147,6 +147,10 @@ struct Doubt<T> {
     until: Instant,
     /// Whether it is known by now that it was not kept.
     settled: bool,
+    /// How many commits were not answered so far.
+    commits: u32,
+    /// What came in place of the last answer.
+    why: String,
 }
 
 /// Runs `work` to its end.
@@ -252,6 +256,11 @@ async fn attempt<W: Work>(
             return Err(Fault::new(Class::Other, "an unanswered commit without an outcome").into());
         }
         open.settled = W::LOCKS;
+        // A disk that refuses every commit would keep this going for ever.
+        if open.settled && open.commits >= TRIES {
+            tx.rollback().await;
+            return Err(Fault::new(Class::Unavailable, open.why.clone()).into());
+        }
     }
     let out = match work.write(&mut tx, locked).await {
         Ok(out) => out,
@@ -272,7 +281,8 @@ async fn attempt<W: Work>(
                 Some(open) if !open.settled => open.until,
                 _ => Instant::now() + limits.commit_budget,
             };
-            *doubt = Some(Doubt { out, until, settled: false });
+            let commits = doubt.as_ref().map_or(0, |open| open.commits) + 1;
+            *doubt = Some(Doubt { out, until, settled: false, commits, why: fault.to_string() });
             Err(fault.into())
         }
     }

@@ -8,7 +8,9 @@ use uuid::Uuid;
 
 /// The environment of this process.
 pub(crate) fn environment() -> Vec<(OsString, OsString)> {
-    std::env::vars_os().collect()
+    #[expect(clippy::disallowed_methods, reason = "the one place where the environment is read")]
+    let variables = std::env::vars_os();
+    variables.collect()
 }
 
 /// The time now, in UTC.

@@ -17,10 +17,12 @@ use http::{HeaderMap, StatusCode};
 use ring::hmac;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use zeroize::Zeroizing;
 
 use super::htpasswd::{self, Users};
 use crate::config::Sources;
 use crate::error::ApiError;
+use crate::files;
 
 /// bcrypt looks at no more bytes than this; what is longer is refused instead of cut.
 const PASSWORD_MAX: usize = 72;
@@ -45,7 +47,7 @@ pub(crate) struct BasicAuth {
 /// What an `Authorization` header holds.
 struct Credentials {
     user: String,
-    password: Vec<u8>,
+    password: Zeroizing<Vec<u8>>,
 }
 
 impl BasicAuth {
@@ -88,7 +90,8 @@ impl BasicAuth {
         let turn = tokio::time::timeout(CHECK_WAIT, self.checks.acquire()).await.map_err(|_| busy())?;
         let _turn = turn.map_err(|_| busy())?;
         let right =
-            tokio::task::spawn_blocking(move || bcrypt::verify(&password, &hash).unwrap_or(false)).await;
+            tokio::task::spawn_blocking(move || bcrypt::verify(password.as_slice(), &hash).unwrap_or(false))
+                .await;
         if known.is_none() || !right.unwrap_or(false) {
             return Err(wrong());
         }
@@ -132,7 +135,8 @@ impl fmt::Debug for BasicAuth {
 }
 
 fn read(path: &Path) -> Result<Users, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    let text = String::from_utf8(files::read(path)?)
+        .map_err(|_| format!("{}: it is no UTF-8 text", path.display()))?;
     htpasswd::parse(&text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
@@ -149,11 +153,11 @@ fn credentials(headers: &HeaderMap) -> Result<Credentials, ApiError> {
     if !scheme.eq_ignore_ascii_case("basic") {
         return Err(bad(format!("Unsupported authorization type \"{scheme}\"")));
     }
-    let decoded = STANDARD.decode(token.trim()).ok();
-    let parts = decoded.as_deref().and_then(|bytes| {
+    let decoded = STANDARD.decode(token.trim()).ok().map(Zeroizing::new);
+    let parts = decoded.and_then(|bytes| {
         let colon = bytes.iter().position(|b| *b == b':')?;
         let user = std::str::from_utf8(bytes.get(..colon)?).ok()?.to_owned();
-        Some(Credentials { user, password: bytes.get(colon + 1..)?.to_vec() })
+        Some(Credentials { user, password: Zeroizing::new(bytes.get(colon + 1..)?.to_vec()) })
     });
     parts.ok_or_else(|| bad("Could not decode authorization token".to_owned()))
 }

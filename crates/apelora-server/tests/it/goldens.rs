@@ -57,6 +57,7 @@ impl Fresh {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs python3: scripts/suites/goldens"]
 async fn contract_ironic_goldens() {
     // A free port, kept by taking it again at once.
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();

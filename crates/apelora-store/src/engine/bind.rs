@@ -5,9 +5,9 @@ use sqlx::mysql::{MySqlArguments, MySqlRow};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Arguments, Column, Row, TypeInfo};
-use time::PrimitiveDateTime;
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
+use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
 use super::{Class, Fault};
 use crate::{Cell, Kind};
@@ -19,6 +19,21 @@ const SQLITE_TIME_READ: StaticFormatDescription = format_description!(
     version = 2,
     "[year]-[month]-[day][first [ ] [T]][hour]:[minute]:[second][optional [.[subsecond]]]"
 );
+/// A person who repairs a row may write the zone too.
+const SQLITE_ZONED_TIME_READ: StaticFormatDescription = format_description!(
+    version = 2,
+    "[year]-[month]-[day][first [ ] [T]][hour]:[minute]:[second][optional [.[subsecond]]][offset_hour sign:mandatory]:[offset_minute]"
+);
+
+/// A time of SQLite, in UTC.
+fn sqlite_time(text: &str) -> Result<PrimitiveDateTime, time::error::Parse> {
+    let plain = text.strip_suffix('Z').unwrap_or(text);
+    PrimitiveDateTime::parse(plain, SQLITE_TIME_READ).or_else(|error| {
+        let zoned = OffsetDateTime::parse(text, SQLITE_ZONED_TIME_READ).map_err(|_| error)?;
+        let utc = zoned.to_offset(UtcOffset::UTC);
+        Ok(PrimitiveDateTime::new(utc.date(), utc.time()))
+    })
+}
 
 /// A cell as a value of its column's kind: PostgreSQL wants to know the type even of a null.
 pub(crate) fn value(cell: &Cell, kind: Kind) -> Value {
@@ -58,19 +73,33 @@ fn unbound(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Fault 
     Fault::new(Class::Other, error)
 }
 
+/// Says which value of which row it is: a person has to find it.
+fn unreadable(column: &str, uuid: Option<String>, fault: &Fault) -> Fault {
+    let row = uuid.map_or_else(String::new, |uuid| format!(" of the row with uuid '{uuid}'"));
+    Fault::corrupt(format!("column {column}{row} cannot be read: {}", fault.cause()))
+}
+
 /// The checked getters refuse what the engines store under other names (a flag as TINYINT or INTEGER, a time as text, a
 /// text with a binary collation), so the kinds of the statement decide.
 macro_rules! cells {
     ($row:expr, $kinds:expr, $int:expr, $time:expr) => {{
         let mut cells = Vec::with_capacity($kinds.len());
         for (i, kind) in $kinds.iter().enumerate() {
-            cells.push(match kind {
-                Kind::Int => $int(i)?.map_or(Cell::Null, Cell::Int),
-                Kind::Text => $row.try_get_unchecked::<Option<String>, _>(i)?.map_or(Cell::Null, Cell::Text),
-                Kind::Json => $row.try_get_unchecked::<Option<String>, _>(i)?.map_or(Cell::Null, Cell::Json),
-                Kind::Bool => $row.try_get_unchecked::<Option<bool>, _>(i)?.map_or(Cell::Null, Cell::Bool),
-                Kind::Time => $time(i)?.map_or(Cell::Null, Cell::Time),
-            });
+            let text = |i| $row.try_get_unchecked::<Option<String>, _>(i);
+            let cell = match kind {
+                Kind::Int => $int(i).map(|v| v.map_or(Cell::Null, Cell::Int)).map_err(Fault::from),
+                Kind::Text => text(i).map(|v| v.map_or(Cell::Null, Cell::Text)).map_err(Fault::from),
+                Kind::Json => text(i).map(|v| v.map_or(Cell::Null, Cell::Json)).map_err(Fault::from),
+                Kind::Bool => $row
+                    .try_get_unchecked::<Option<bool>, _>(i)
+                    .map(|v| v.map_or(Cell::Null, Cell::Bool))
+                    .map_err(Fault::from),
+                Kind::Time => $time(i).map(|v| v.map_or(Cell::Null, Cell::Time)).map_err(Fault::from),
+            };
+            cells.push(cell.map_err(|fault| {
+                let uuid = $row.try_get_unchecked::<Option<String>, _>("uuid").ok().flatten();
+                unreadable($row.column(i).name(), uuid, &fault)
+            })?);
         }
         Ok(cells)
     }};
@@ -86,11 +115,8 @@ pub(super) mod sqlite {
     pub(crate) fn cells(row: &SqliteRow, kinds: &[Kind]) -> Result<Vec<Cell>, Fault> {
         cells!(row, kinds, |i| row.try_get_unchecked::<Option<i64>, _>(i), |i| {
             let text: Option<String> = row.try_get_unchecked(i)?;
-            text.map(|text| {
-                PrimitiveDateTime::parse(&text, SQLITE_TIME_READ)
-                    .map_err(|e| Fault::corrupt(format!("time '{text}': {e}")))
-            })
-            .transpose()
+            text.map(|text| sqlite_time(&text).map_err(|e| Fault::corrupt(format!("time '{text}': {e}"))))
+                .transpose()
         })
     }
 }
@@ -136,10 +162,13 @@ mod tests {
 
     #[test]
     fn times_of_sqlite_in_every_form_that_is_found_there() {
-        let read = |text| PrimitiveDateTime::parse(text, SQLITE_TIME_READ).unwrap();
+        let read = |text| sqlite_time(text).unwrap();
         assert_eq!(read("2026-11-29 23:49:18.299588"), datetime!(2026-11-29 23:49:18.299588));
         assert_eq!(read("2026-11-29 23:49:18"), datetime!(2026-11-29 23:49:18));
         assert_eq!(read("2026-11-29T23:49:18"), datetime!(2026-11-29 23:49:18));
+        assert_eq!(read("2026-11-29 23:49:18Z"), datetime!(2026-11-29 23:49:18));
+        assert_eq!(read("2026-11-30T01:19:18.5+01:30"), datetime!(2026-11-29 23:49:18.5));
+        assert!(sqlite_time("2026-11-29").is_err() && sqlite_time("1764464400").is_err());
         let written = datetime!(2026-11-29 23:49:18).format(SQLITE_TIME).unwrap();
         assert_eq!(written, "2026-11-29 23:49:18.000000");
     }

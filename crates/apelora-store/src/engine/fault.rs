@@ -48,13 +48,18 @@ impl Fault {
         Self::new(Class::Other, what)
     }
 
+    /// What the driver said.
+    pub(crate) fn cause(&self) -> &(dyn std::error::Error + Send + Sync) {
+        &*self.error
+    }
+
     pub(crate) fn into_cause(self) -> Cause {
         Cause::new(self.error)
     }
 
     /// Whether an answer to COMMIT says for certain that nothing of the transaction was kept.
     pub(crate) fn refuses_commit(&self) -> bool {
-        matches!(self.class, Class::Deadlock | Class::Serialization | Class::LockWait)
+        matches!(self.class, Class::Deadlock | Class::Serialization | Class::LockWait | Class::Unavailable)
     }
 }
 
@@ -157,8 +162,10 @@ fn sqlite(code: i32, message: &str) -> Class {
         (_, 2067 | 1555) => Class::Unique(
             message.rsplit_once("UNIQUE constraint failed: ").map_or("", |(_, columns)| columns).to_owned(),
         ),
-        // Disk full, cannot open.
-        (13 | 14, _) => Class::Unavailable,
+        // Read-only, disk full, cannot open.
+        (8 | 13 | 14, _) => Class::Unavailable,
+        // The disk failed, perhaps in the middle of a commit.
+        (10, _) => Class::Connection,
         _ => Class::Other,
     }
 }
@@ -180,6 +187,21 @@ mod tests {
         assert_eq!(postgres("42601", None), Class::Other);
         assert_eq!(postgres("57P01", None), Class::Connection);
         assert_eq!(postgres("08006", None), Class::Connection);
+    }
+
+    #[test]
+    fn a_disk_that_takes_no_writes_is_trouble_that_passes() {
+        for refused in [8, 13, 14, 1032] {
+            let fault = Fault::new(sqlite(refused, ""), "");
+            assert_eq!(fault.class, Class::Unavailable, "{refused}");
+            assert!(fault.refuses_commit(), "{refused}: nothing was kept");
+        }
+        // After a failed write or sync nobody knows: the change has to be looked for.
+        for failed in [10, 778, 1034] {
+            let fault = Fault::new(sqlite(failed, ""), "");
+            assert_eq!(fault.class, Class::Connection, "{failed}");
+            assert!(!fault.refuses_commit(), "{failed}");
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -32,9 +32,44 @@ pub(crate) enum Pools {
     Sqlite {
         writer: SqlitePool,
         readers: SqlitePool,
+        file: OpenFile,
     },
     Postgres(PgPool),
     MariaDb(MySqlPool),
+}
+
+/// The file behind a SQLite database, as it was when it was opened.
+///
+/// SQLite goes on with a file that was removed or replaced under it: what is then acknowledged is nowhere to be found
+/// after a restart.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenFile {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl OpenFile {
+    fn at(path: PathBuf) -> io::Result<Self> {
+        let identity = Self::identity(&path)?;
+        Ok(Self { path, identity })
+    }
+
+    fn identity(path: &Path) -> io::Result<(u64, u64)> {
+        path.metadata().map(|found| (found.dev(), found.ino()))
+    }
+
+    /// Whether it is still the file that anybody else would open.
+    fn check(&self) -> Result<(), Fault> {
+        if Self::identity(&self.path).is_ok_and(|found| found == self.identity) {
+            return Ok(());
+        }
+        let what = format!(
+            "{} was removed, replaced or made unreachable while it was open: put it right and restart this process",
+            self.path.display()
+        );
+        Err(Fault::new(Class::Unavailable, what))
+    }
 }
 
 impl Pools {
@@ -49,7 +84,10 @@ impl Pools {
     /// A connection that only reads.
     pub(crate) async fn reader(&self, limit: Option<Duration>) -> Result<Conn, Fault> {
         let wire = match self {
-            Self::Sqlite { readers, .. } => Wire::Sqlite(readers.acquire().await?),
+            Self::Sqlite { readers, file, .. } => {
+                file.check()?;
+                Wire::Sqlite(readers.acquire().await?)
+            }
             Self::Postgres(pool) => Wire::Postgres(pool.acquire().await?),
             Self::MariaDb(pool) => Wire::MariaDb(pool.acquire().await?),
         };
@@ -59,7 +97,12 @@ impl Pools {
     /// A connection that may write.
     pub(crate) async fn writer(&self, limit: Option<Duration>) -> Result<Conn, Fault> {
         match self {
-            Self::Sqlite { writer, .. } => Ok(Conn::new(Wire::Sqlite(writer.acquire().await?), limit)),
+            Self::Sqlite { writer, file, .. } => {
+                let conn = writer.acquire().await?;
+                // After the wait for the writer, which may be long.
+                file.check()?;
+                Ok(Conn::new(Wire::Sqlite(conn), limit))
+            }
             Self::Postgres(_) | Self::MariaDb(_) => self.reader(limit).await,
         }
     }
@@ -67,7 +110,7 @@ impl Pools {
     /// Connections that are open, and those of them that are not in use.
     pub(crate) fn usage(&self) -> (u32, u32) {
         let (open, idle) = match self {
-            Self::Sqlite { writer, readers } => {
+            Self::Sqlite { writer, readers, .. } => {
                 (writer.size() + readers.size(), writer.num_idle() + readers.num_idle())
             }
             Self::Postgres(pool) => (pool.size(), pool.num_idle()),
@@ -79,7 +122,7 @@ impl Pools {
     /// Closes every connection.
     pub(crate) async fn close(&self) {
         match self {
-            Self::Sqlite { writer, readers } => {
+            Self::Sqlite { writer, readers, .. } => {
                 readers.close().await;
                 writer.close().await;
             }
@@ -241,7 +284,8 @@ async fn sqlite(config: &StoreConfig) -> Result<Pools, ConnectError> {
     let readers = forever(SqlitePoolOptions::new())
         .max_connections(SQLITE_READERS)
         .connect_lazy_with(file.pragma("query_only", "1").row_buffer_size(SQLITE_ROWS_AHEAD));
-    Ok(Pools::Sqlite { writer, readers })
+    let file = OpenFile::at(path).map_err(|error| unreachable(config, hint(), error))?;
+    Ok(Pools::Sqlite { writer, readers, file })
 }
 
 /// Makes the file if it is not there, for its owner only; SQLite gives its companions the same mode.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use apelora_maintenance::{Entry, Plan, Scope};
-use sea_query::{Cond, Expr, ExprTrait, Order, Query, SelectStatement};
+use sea_query::{Cond, Expr, ExprTrait, Func, Order, Query, SelectStatement};
 use time::PrimitiveDateTime;
 
 use super::{CHUNK, Reader};
@@ -162,13 +162,14 @@ pub(crate) async fn apply(
 ) -> Result<(), Fault> {
     let engine = conn.engine();
     for uuids in plan.delete().chunks(CHUNK) {
+        let count = uuids.len();
         let uuids = uuids.iter().map(ToString::to_string);
         let delete = Query::delete()
             .from_table(TABLE)
             .and_where(Expr::col("node_id").eq(node_id))
-            .and_where(Expr::col("uuid").is_in(uuids))
+            .and_where(Func::lower(Expr::col("uuid")).is_in(uuids))
             .take();
-        conn.execute(engine.build(&delete)).await?;
+        written(conn.execute(engine.build(&delete)).await?, count)?;
     }
     for amendment in plan.amend() {
         let update = Query::update()
@@ -176,9 +177,10 @@ pub(crate) async fn apply(
             .value("reason", amendment.reason.clone())
             .value("extra", amendment.extra.clone())
             .value("updated_at", at)
-            .and_where(Expr::col("uuid").eq(amendment.uuid.to_string()))
+            .and_where(Expr::col("node_id").eq(node_id))
+            .and_where(Func::lower(Expr::col("uuid")).eq(amendment.uuid.to_string()))
             .take();
-        conn.execute(engine.build(&update)).await?;
+        written(conn.execute(engine.build(&update)).await?, 1)?;
     }
     for entries in plan.insert().chunks(CHUNK) {
         let mut insert = Query::insert();
@@ -205,6 +207,14 @@ pub(crate) async fn apply(
         conn.execute(engine.build(&insert)).await?;
     }
     Ok(())
+}
+
+/// An entry that was read under the lock and is not found again would stay behind a flag that went down.
+fn written(rows: u64, wanted: usize) -> Result<(), Fault> {
+    if usize::try_from(rows).is_ok_and(|rows| rows == wanted) {
+        return Ok(());
+    }
+    Err(Fault::corrupt(format!("{TABLE}: {rows} rows were written instead of {wanted}")))
 }
 
 /// Whether a statement failed because somebody else asserted the same entry.

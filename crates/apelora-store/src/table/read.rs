@@ -61,7 +61,12 @@ impl Reader {
 
     pub(crate) fn uuid(&mut self) -> Result<Uuid, Fault> {
         let text = self.text()?;
-        Uuid::parse_str(&text).map_err(|e| self.corrupt(&format!("'{text}' is no uuid: {e}")))
+        let uuid = Uuid::parse_str(&text).map_err(|e| self.corrupt(&format!("'{text}' is no uuid: {e}")))?;
+        // Rows are found again by the usual form alone.
+        if !uuid.to_string().eq_ignore_ascii_case(&text) {
+            return Err(self.corrupt(&format!("'{text}' is no uuid with dashes")));
+        }
+        Ok(uuid)
     }
 
     /// A scope that this version does not know outranks everybody: what a newer version protects is never easier to

@@ -7,6 +7,7 @@ mod backfill;
 mod basics;
 mod commit;
 mod concurrency;
+mod foreign_rows;
 mod lab;
 mod paging;
 mod proxy;

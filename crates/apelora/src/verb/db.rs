@@ -8,7 +8,7 @@ use apelora_store::{BackfillProgress, BackfillReport, SchemaStatus, Store, Store
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::configure;
+use super::{configure, server};
 use crate::cli::{Db, DbVerb};
 use crate::config::DatabaseConfig;
 use crate::failure::Failure;
@@ -52,6 +52,7 @@ async fn upgrade(config: &DatabaseConfig, format: Format) -> Result<(), Failure>
     let report = if after.backfill_due {
         let store = Store::connect(&store_config).await.map_err(|e| Failure::because(&e))?;
         let report = bring_together(&store, &host(config)).await?;
+        server::close(&store).await;
         after = Store::status(&store_config).await.map_err(|e| Failure::because(&e))?;
         Some(report)
     } else {
@@ -89,6 +90,7 @@ async fn backfill(config: &DatabaseConfig, format: Format) -> Result<(), Failure
         .await
         .map_err(|e| Failure::because(&e))?;
     let report = bring_together(&store, &host(config)).await?;
+    server::close(&store).await;
     print(format, &report_text(&report), &report_json(&report))
 }
 

@@ -1,5 +1,7 @@
 //! `apelora server`: the control plane.
 
+use std::time::Duration;
+
 use apelora_server::{Microversion, Server, ServerConfig as HttpConfig, Sources, StartError};
 use apelora_store::{BackfillProgress, Store, StoreConfig};
 
@@ -27,15 +29,39 @@ async fn serve(config: ServerConfig) -> Result<(), Failure> {
     let store =
         Store::connect(&StoreConfig::new(config.database_url)).await.map_err(|e| Failure::because(&e))?;
     let server = bind(http, store.clone()).await?;
+    tokio::pin!(stop);
     // Clients that connect meanwhile wait: nobody is to see flags and entries that do not agree.
-    if store.note_pin(config.pin.is_some()).await.map_err(|e| Failure::because(&e))? {
-        bring_together(&store, &host).await?;
+    let prepared = async {
+        if store.note_pin(config.pin.is_some()).await.map_err(|e| Failure::because(&e))? {
+            bring_together(&store, &host).await?;
+        }
+        Ok::<_, Failure>(())
+    };
+    // It may take long, and may be ended at any point: the next start does the rest.
+    tokio::select! {
+        done = prepared => done?,
+        () = &mut stop => {
+            close(&store).await;
+            return Ok(());
+        }
     }
     let tasks = upkeep::start(&store, config.history, real::now);
     tracing::info!("the Bare Metal API is at {}", server.url());
     server.serve(stop).await;
     drop(tasks);
+    close(&store).await;
     Ok(())
+}
+
+/// How long a request or a task that is still at work may hold up the end.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+
+/// Closes the database. A SQLite file is whole only then: until its last connection is closed, what was written last is
+/// in the file beside it.
+pub(super) async fn close(store: &Store) {
+    if tokio::time::timeout(CLOSE_WAIT, store.close()).await.is_err() {
+        tracing::warn!("the database could not be closed in time; nothing that was acknowledged is lost");
+    }
 }
 
 /// The backfill, told in the log.

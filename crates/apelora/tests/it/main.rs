@@ -6,6 +6,7 @@
 mod command;
 mod db;
 mod demo;
+mod disk;
 mod fence;
 mod maintenance;
 mod nodes;

@@ -83,6 +83,7 @@ pub(crate) fn address(line: &str) -> String {
 /// One request at the newest microversion; status and body.
 pub(crate) fn request(address: &str, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(
         stream,
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\

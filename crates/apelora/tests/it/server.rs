@@ -1,6 +1,9 @@
 //! `apelora server`: start, log, stop.
 
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+
+use sqlx::{Connection, Executor, SqliteConnection};
 
 use crate::command::{apelora, folder, run};
 use crate::running::{Running, address, request};
@@ -134,4 +137,51 @@ fn a_pin_hides_typed_maintenance_and_its_end_brings_flags_and_entries_together()
     let (code, _, log) = again.stop("-TERM");
     assert_eq!(code, Some(0));
     assert!(!log.contains("brought together"), "{log}");
+}
+
+#[tokio::test]
+async fn it_stops_when_asked_even_before_it_serves() {
+    let here = folder();
+    assert_eq!(run(here.path(), &[], &["db", "upgrade"]).code, 0);
+    let file = here.path().join("apelora.db");
+    let mut busy = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.unwrap();
+    busy.execute("BEGIN IMMEDIATE").await.unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let server = Running::start(&mut apelora(here.path(), &[], &["server", "--listen", &port]));
+    // It has its address before it looks whether flags and entries are to be brought together.
+    while TcpStream::connect(&port).is_err() {
+        std::thread::yield_now();
+    }
+    let (code, _, err) = server.stop("-TERM");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("asked to stop") && !err.contains("the Bare Metal API is at"), "{err}");
+    busy.execute("ROLLBACK").await.unwrap();
+}
+
+#[test]
+fn a_connection_on_which_nothing_was_asked_does_not_hold_up_its_end() {
+    let here = folder();
+    let server = Running::start(&mut apelora(here.path(), &[], &["server", "--listen", "127.0.0.1:0"]));
+    let at = address(&server.err("http://"));
+    let silent = TcpStream::connect(&at).unwrap();
+    let mut begun = TcpStream::connect(&at).unwrap();
+    begun.write_all(b"GET /v1 HT").unwrap();
+    // Connections are accepted in their order.
+    assert_eq!(request(&at, "GET", "/healthz", "").0, 200);
+    let (code, _, err) = server.stop("-TERM");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(!err.contains("did not finish in time"), "{err}");
+    drop((silent, begun));
+}
+
+#[test]
+fn a_client_that_has_no_more_to_ask_gets_its_answer() {
+    let here = folder();
+    let server = Running::start(&mut apelora(here.path(), &[], &["server", "--listen", "127.0.0.1:0"]));
+    let mut client = TcpStream::connect(address(&server.err("http://"))).unwrap();
+    client.write_all(b"GET /v1/nodes HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
 }

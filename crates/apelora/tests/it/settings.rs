@@ -59,6 +59,7 @@ fn every_wrong_setting_stops_the_start_with_one_line() {
             &["--auth-strategy", "http_basic", "--http-basic-user-file", "missing.htpasswd"],
             &["--http-basic-user-file (flag)", "cannot read missing.htpasswd"],
         ),
+        (&[], &["--database-url", "sqlite://a.db?mode=ro"], &["--database-url (flag)", "the path of a file"]),
         (
             &[("APELORA_HOST", "two words")],
             &[],

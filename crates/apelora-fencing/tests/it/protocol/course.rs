@@ -342,7 +342,7 @@ fn the_permit_waits_for_a_look_after_the_opening() {
 #[test]
 fn rows_that_were_read_before_the_own_write_ended_decide_nothing() {
     let mut rig = failed(on_until_sent(0));
-    rig.look_takes = 700;
+    rig.look_takes = 4_000;
     rig.run(120_000);
     assert_eq!(rig.ends(), [("success", ReasonCode::PoweredOff, true)]);
     assert!(rig.times("adopt").is_empty(), "the own record is not another leader's");
