@@ -154,7 +154,7 @@ class Person:
                                  f'{done.stderr}')
 
     def names(self):
-        return sorted(node['Name'] for node in json.loads(self.openstack('node', 'list', '-f', 'json')))
+        return sorted(node['name'] for node in json.loads(self.openstack('node', 'list', '-f', 'json')))
 
     def apelora(self, *arguments):
         out = self.done([APELORA, *arguments, '--format', 'json'])
