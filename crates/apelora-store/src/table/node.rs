@@ -85,20 +85,20 @@ fn sort_key(query: &NodeQuery) -> SortKey {
     SortKey { column: column.name(), kind: column.kind(), nullable, direction }
 }
 
+/// Where the page begins: behind the marker's node, if there is a marker. `None` when it names no node.
+async fn position(conn: &mut Conn, query: &NodeQuery) -> Result<Option<Option<Position>>, Fault> {
+    let Some(uuid) = &query.marker else { return Ok(Some(None)) };
+    let sort = query.sort.0;
+    let row = read(conn, &NodeKey::Uuid(uuid.clone()), &[NodeColumn::Id, sort]).await?;
+    Ok(row.map(|row| {
+        let id = row.int(NodeColumn::Id).unwrap_or_default();
+        Some(Position { id, key: row.get(sort).clone() })
+    }))
+}
+
 /// A page of nodes; `None` when the marker names no node.
 pub(crate) async fn list(conn: &mut Conn, query: &NodeQuery) -> Result<Option<Vec<NodeRow>>, Fault> {
-    let after = match &query.marker {
-        None => None,
-        Some(uuid) => {
-            let sort = query.sort.0;
-            let columns = [NodeColumn::Id, sort];
-            let Some(row) = read(conn, &NodeKey::Uuid(uuid.clone()), &columns).await? else {
-                return Ok(None);
-            };
-            let id = row.int(NodeColumn::Id).unwrap_or_default();
-            Some(Position { id, key: row.get(sort).clone() })
-        }
-    };
+    let Some(after) = position(conn, query).await? else { return Ok(None) };
     let layout = Layout::new(&query.columns);
     let columns = if layout.columns().is_empty() { vec![NodeColumn::Id] } else { layout.columns().to_vec() };
     let query = NodeQuery { columns, ..query.clone() };
@@ -106,9 +106,10 @@ pub(crate) async fn list(conn: &mut Conn, query: &NodeQuery) -> Result<Option<Ve
     Ok(Some(rows(conn, &select, &query.columns).await?))
 }
 
-/// How the database would answer for the first page.
+/// How the database would answer for this page; for the first one, when the marker names no node.
 pub(crate) async fn explain(conn: &mut Conn, query: &NodeQuery) -> Result<String, Fault> {
-    let mut sql = conn.engine().build(&page_of(conn.engine(), query, None));
+    let after = position(conn, query).await?.flatten();
+    let mut sql = conn.engine().build(&page_of(conn.engine(), query, after.as_ref()));
     let (word, kinds): (_, &[Kind]) = match conn.engine() {
         Engine::Sqlite => ("EXPLAIN QUERY PLAN", &[Kind::Int, Kind::Int, Kind::Int, Kind::Text]),
         Engine::Postgres => ("EXPLAIN", &[Kind::Text]),
