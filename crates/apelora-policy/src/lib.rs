@@ -37,3 +37,8 @@ pub use judge::{Because, Decision, NotRegistered, Reason, Undecidable};
 pub use rules::{Deprecated, Origin, Registered, Rules, ScopeTypes, Settings};
 pub use sample::sample;
 pub use target::{EntryTarget, Target};
+
+/// Values in the notation of Python, which the rule language and the reference service's messages share.
+pub mod python {
+    pub use crate::text::{quoted as repr, quoted_text as repr_text};
+}

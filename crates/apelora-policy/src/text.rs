@@ -21,9 +21,16 @@ pub(crate) fn of_value(value: &Value) -> Cow<'_, str> {
 }
 
 /// The text of a value inside of a list or a mapping, and of the conversion `%(key)r` (`repr`).
-pub(crate) fn quoted(value: &Value) -> String {
+pub fn quoted(value: &Value) -> String {
     let mut out = String::new();
     quote_into(&mut out, value);
+    out
+}
+
+/// The text in quotes, escaped as Python does it.
+pub fn quoted_text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    quote_text(&mut out, text);
     out
 }
 

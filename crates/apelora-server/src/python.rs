@@ -1,8 +1,6 @@
 //! Values as the reference service's messages show them: in the notation of its language.
 
-use std::fmt::Write as _;
-
-use apelora_maintenance::json;
+pub(crate) use apelora_policy::python::{repr, repr_text};
 use serde_json::Value;
 
 /// Decimal text of an integer, read as the reference reads numbers in headers and queries: blanks around, a sign,
@@ -23,26 +21,12 @@ pub(crate) fn integer(text: &str) -> Option<String> {
     Some(if digits.is_empty() { "0".to_owned() } else { format!("{sign}{digits}") })
 }
 
-/// The value as the reference's language writes it for people who read programs: `{'a': None, 'b': [True, 1.5]}`.
-pub(crate) fn repr(value: &Value) -> String {
-    let mut out = String::new();
-    write_repr(&mut out, value);
-    out
-}
-
 /// The value as it is put into a message: texts as they are, everything else as by [`repr`].
 pub(crate) fn display(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => repr(other),
     }
-}
-
-/// The text as a quoted literal.
-pub(crate) fn repr_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    write_text(&mut out, text);
-    out
 }
 
 /// A list of texts, as in `['a', 'b']`.
@@ -55,61 +39,6 @@ pub(crate) fn repr_list(texts: &[&str]) -> String {
 pub(crate) fn repr_tuple(texts: &[&str]) -> String {
     let parts: Vec<_> = texts.iter().map(|t| repr_text(t)).collect();
     format!("({})", parts.join(", "))
-}
-
-fn write_repr(out: &mut String, value: &Value) {
-    match value {
-        Value::Null => out.push_str("None"),
-        Value::Bool(true) => out.push_str("True"),
-        Value::Bool(false) => out.push_str("False"),
-        // The writer of bodies normalises numbers in the same way.
-        Value::Number(_) => out.push_str(&json::to_string(value).unwrap_or_default()),
-        Value::String(text) => write_text(out, text),
-        Value::Array(items) => {
-            out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push_str(", ");
-                }
-                write_repr(out, item);
-            }
-            out.push(']');
-        }
-        Value::Object(members) => {
-            out.push('{');
-            for (i, (key, member)) in members.iter().enumerate() {
-                if i > 0 {
-                    out.push_str(", ");
-                }
-                write_text(out, key);
-                out.push_str(": ");
-                write_repr(out, member);
-            }
-            out.push('}');
-        }
-    }
-}
-
-fn write_text(out: &mut String, text: &str) {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    out.push(quote);
-    for c in text.chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c == quote => {
-                out.push('\\');
-                out.push(c);
-            }
-            c if (c as u32) < 0x20 || (0x7f..0xa1).contains(&(c as u32)) || c == '\u{ad}' => {
-                let _ = write!(out, "\\x{:02x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push(quote);
 }
 
 #[cfg(test)]
