@@ -1,4 +1,4 @@
-//! Maintenance entries of one node, and the old flag. Source: requirement text, *REST API impact*.
+//! Maintenance entries of one node, and the old flag. Source: docs/maintenance.md, *Entries*.
 
 use apelora_http::Method;
 use serde::{Deserialize, Serialize};

@@ -142,7 +142,7 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
 }
 
 /// The server's words. `error_message` is an object, or a text that holds one, or a text; what stands before the service
-/// (authentication, a proxy) has other forms. Source: contracts/ironic section 1.3.
+/// (authentication, a proxy) has other forms. Source: tests/data/ironic/README.md section 1.3.
 fn message(answer: &Answer) -> String {
     let text = match serde_json::from_slice::<Value>(&answer.body) {
         Ok(body) => words(&body),

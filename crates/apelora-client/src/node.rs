@@ -1,4 +1,4 @@
-//! Nodes. Source: contracts/ironic section 3.
+//! Nodes. Source: tests/data/ironic/README.md section 3.
 
 use apelora_http::Method;
 use serde::{Deserialize, Serialize};

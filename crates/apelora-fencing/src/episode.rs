@@ -1,6 +1,6 @@
 //! One record from its intent (or its adoption) to its end: open, look again, permit, read, send, read back, close.
 //!
-//! The machine of contracts/fencing/README.md section 2, once for all providers. It decides nothing about guards: the
+//! The machine of tests/data/fencing/README.md section 2, once for all providers. It decides nothing about guards: the
 //! supervisor tells it whether they (still) hold.
 
 use std::sync::Arc;

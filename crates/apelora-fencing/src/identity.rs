@@ -1,7 +1,7 @@
 //! Whether a BMC belongs to the server that the map names.
 //!
 //! Adapters report what they saw ([`RawIdentity`]); whether that is the mapped server is decided here and nowhere else
-//! (contracts/ipmi/README.md section 7, contracts/redfish/README.md section 2).
+//! (tests/data/ipmi/README.md section 7, tests/data/redfish/README.md section 2).
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What readings of storage leases allow (contracts/fencing/sanlock.md).
+//! What readings of storage leases allow (tests/data/fencing/sanlock.md).
 //!
 //! `DEAD` is the observer's opinion, from the observer's clock; it is believed only from an observer that is fresh, and
 //! it proves something only for a member whose watchdog is attested.

@@ -1,7 +1,7 @@
 //! Which instances of a fenced member may be restarted where, and why not.
 //!
 //! Whether a restart may begin at all says [`crate::Supervisor::may_recover`]; this is only the plan, which pages also show
-//! beforehand. The rules for what restarts are Incus' own (contracts/incus/README.md section 3).
+//! beforehand. The rules for what restarts are Incus' own (evacuation and boot settings of its instances).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

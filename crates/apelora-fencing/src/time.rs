@@ -6,7 +6,7 @@ use std::time::Duration;
 /// A point on the worker's boot-time clock (`CLOCK_BOOTTIME`), which goes on counting while the machine is suspended.
 ///
 /// `std::time::Instant` is `CLOCK_MONOTONIC` on Linux and stands still in a suspend, so that a lease could seem to be
-/// held for hours after it expired (contracts/fencing/lease.md section 3).
+/// held for hours after it expired (tests/data/fencing/lease.md section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BootTime(Duration);
 

@@ -49,7 +49,7 @@ impl Tracks {
     /// Takes a readable view that arrived at `now`. Returns whether every series was broken before.
     pub(crate) fn see(&mut self, view: &ClusterView, now: BootTime, gap: std::time::Duration) -> bool {
         let broken = match self.asked {
-            // A change of the database leader is when healthy members are reported Offline (contracts/incus fact 2).
+            // A change of the database leader is when healthy members are reported Offline.
             Some(before) => view.asked().since(before) > gap || view.leader() != self.leader.as_ref(),
             None => true,
         };

@@ -1,7 +1,7 @@
 //! Every write of a leader, as data.
 //!
 //! A write is one transaction. It starts by touching the leader lease and is rolled back unless this holder and epoch
-//! still hold it and it has not expired by the database's clock (contracts/fencing/lease.md section 2). What each write
+//! still hold it and it has not expired by the database's clock (tests/data/fencing/lease.md section 2). What each write
 //! checks and does is said at the variant; [`crate::memory::MemoryStore`] does exactly that, and a store on SQL does
 //! the same in one transaction.
 

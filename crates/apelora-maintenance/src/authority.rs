@@ -28,7 +28,7 @@ impl Authority {
         Self { scope: Some(Scope::System), user: name.to_owned(), project: String::new() }
     }
 
-    /// The release floor: what the caller may release however policy is written. Source: requirement text, *Scoping*.
+    /// The release floor: what the caller may release however policy is written. Source: `docs/maintenance.md`, *Who may release what*.
     ///
     /// # Errors
     /// The rule that stands in the way.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// The rank of an entry, and of a caller on one node. Ordered: `System` outranks `Owner` outranks `Lessee`.
 ///
-/// Source: requirement text, *Scoping*.
+/// Source: `docs/maintenance.md`, *Who may release what*.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// A member of the project in `nodes.lessee`.

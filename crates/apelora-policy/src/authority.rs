@@ -1,6 +1,6 @@
 //! What a caller is on one node: the rank that no policy file can change.
 //!
-//! Source: requirement text, *Scoping*; the algorithm is `docs/policy.md`, *Authority*.
+//! Source: `docs/maintenance.md`, *Who may release what*; the algorithm is `docs/policy.md`, *Authority*.
 
 use crate::creds::Creds;
 

@@ -1,7 +1,7 @@
 //! What a client accepts, as far as it changes an answer.
 //!
 //! Every body is JSON. A request for another type is refused (406), and the text of a router's error then comes as HTML
-//! or plain text inside that JSON. Source: contracts/ironic section 1.3.
+//! or plain text inside that JSON. Source: tests/data/ironic/README.md section 1.3.
 
 use http::{HeaderMap, header::ACCEPT};
 

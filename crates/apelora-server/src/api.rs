@@ -1,6 +1,6 @@
 //! One request of the Bare Metal API from its head to its answer, in the order of checks that clients know.
 //!
-//! Source: contracts/ironic section 1.4: credentials, body, version, route, ident, then the resource's own checks.
+//! Source: tests/data/ironic/README.md section 1.4: credentials, body, version, route, ident, then the resource's own checks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ struct Trace {
     caller: Option<String>,
 }
 
-/// Tries to get past the reservation of another service, and the time between two. Source: contracts/ironic section 3.8.
+/// Tries to get past the reservation of another service, and the time between two. Source: tests/data/ironic/README.md section 3.8.
 const RESERVATION_TRIES: u32 = 3;
 const RESERVATION_PAUSE: Duration = Duration::from_secs(1);
 

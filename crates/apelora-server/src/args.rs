@@ -1,6 +1,6 @@
 //! Arguments of a request: query, form and JSON members, merged and typed as the reference does.
 //!
-//! Source: contracts/ironic sections 1.5, 3.5, 4.1.
+//! Source: tests/data/ironic/README.md sections 1.5, 3.5, 4.1.
 
 use serde_json::{Map, Value};
 

@@ -1,7 +1,7 @@
 //! What a caller may do: policy, and the authority on one node.
 //!
 //! Both are asked for the node as it was read, before the lock to spare refused callers the lock, and again under it.
-//! Source: contracts/policy sections 2 to 4; design, *Authority*.
+//! Source: tests/data/policy/README.md sections 2 to 4.
 
 use apelora_maintenance::{Authority, Entry, NodeFacts, Scope};
 use apelora_policy::{EntryTarget, Standing, Target};
@@ -186,7 +186,7 @@ pub(crate) fn reach(caller: &Caller, all: Rule, own: Rule, asked: Option<&str>) 
 ///
 /// Whoever may create nodes of his own project and has no system scope creates for that project alone; the reference
 /// holds callers without a project to that, too, although they may set the owner afterwards.
-/// Source: contracts/ironic section 3.1; contracts/policy, rows of `POST /v1/nodes`.
+/// Source: tests/data/ironic/README.md section 3.1; tests/data/policy/README.md, rows of `POST /v1/nodes`.
 ///
 /// # Errors
 /// 403 and 400.

@@ -1,6 +1,6 @@
 //! Refusals, in the words and the four shapes of the Bare Metal API.
 //!
-//! Source: contracts/ironic section 1.3. The text of a refusal names the field and the remedy; nothing of the inside
+//! Source: tests/data/ironic/README.md section 1.3. The text of a refusal names the field and the remedy; nothing of the inside
 //! (statements, paths, back traces) ever stands in one.
 
 use apelora_maintenance::Denial;

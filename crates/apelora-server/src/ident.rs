@@ -1,6 +1,6 @@
 //! How a node is named in a path: by uuid or by logical name.
 //!
-//! Source: contracts/ironic section 2.
+//! Source: tests/data/ironic/README.md section 2.
 
 use crate::Microversion;
 

@@ -1,6 +1,6 @@
 //! Microversions of the Bare Metal API: what is served, and what a request asks for.
 //!
-//! Source: contracts/ironic section 1.6; OpenStack API-WG, *Microversion Specification*.
+//! Source: tests/data/ironic/README.md section 1.6; OpenStack API-WG, *Microversion Specification*.
 
 use std::fmt;
 
@@ -100,7 +100,7 @@ pub fn negotiate(headers: &HeaderMap, max: Microversion) -> Result<Microversion,
 }
 
 /// Whether the request is of the time when a trailing `.json` of a path was cut off: its own legacy header names a
-/// version below 1.91. Neither the shared header nor `latest` counts. Source: contracts/ironic section 1.5.
+/// version below 1.91. Neither the shared header nor `latest` counts. Source: tests/data/ironic/README.md section 1.5.
 pub fn strips_json_suffix(headers: &HeaderMap) -> bool {
     legacy(headers)
         .filter(|v| !v.trim().is_empty())

@@ -1,6 +1,6 @@
 //! Answers of the Bare Metal API as bytes: body, header set, reason phrase.
 //!
-//! Source: contracts/ironic sections 1.1 to 1.3.
+//! Source: tests/data/ironic/README.md sections 1.1 to 1.3.
 
 use apelora_maintenance::json;
 use bytes::Bytes;

@@ -2,7 +2,7 @@
 //!
 //! The grammar is the reference's own, so no router library reads it: an optional `v1`, one trailing slash, a `.json`
 //! that old clients append, and errors of the router apart from errors of a resource.
-//! Source: contracts/ironic section 1.5.
+//! Source: tests/data/ironic/README.md section 1.5.
 
 use std::borrow::Cow;
 

@@ -2,7 +2,7 @@
 //!
 //! A check of a bcrypt hash takes tens of milliseconds of a core: checks run apart from the threads that serve, a few
 //! at a time, and a password that was right is remembered for a minute as a keyed digest.
-//! Source: contracts/ironic section 1.8.
+//! Source: tests/data/ironic/README.md section 1.8.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The file of users: `user:hash` lines, bcrypt only.
 //!
-//! Source: contracts/policy section 6. The first line of a user counts, as in the reference.
+//! Source: tests/data/policy/README.md section 6. The first line of a user counts, as in the reference.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Tokens of Keystone.
 //!
 //! Who calls is what Keystone says about `X-Auth-Token`, and nothing else: identity headers of clients are never read, and
-//! a service token adds neither role nor scope. Source: contracts/policy section 5.
+//! a service token adds neither role nor scope. Source: tests/data/policy/README.md section 5.
 
 use apelora_keystone::{Identity, Question, Refusal, Token, Validator};
 use http::header::HeaderName;

@@ -200,7 +200,7 @@ fn identity(who: apelora_keystone::Identity) -> Identity {
     }
 }
 
-/// Whether a path of the Bare Metal API is open to all. Source: contracts/policy section 6.
+/// Whether a path of the Bare Metal API is open to all. Source: tests/data/policy/README.md section 6.
 fn is_public(path: &str) -> bool {
     let Some(rest) = path.strip_prefix('/') else { return false };
     let rest = ["/", ".json", ".xml"].iter().find_map(|suffix| rest.strip_suffix(suffix)).unwrap_or(rest);

@@ -1,4 +1,4 @@
-//! The hardware types that nodes may have. Source: contracts/ironic section 6.
+//! The hardware types that nodes may have. Source: tests/data/ironic/README.md section 6.
 
 use apelora_maintenance::json;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! The history of a node. Source: contracts/ironic section 5.
+//! The history of a node. Source: tests/data/ironic/README.md section 5.
 
 use apelora_store::HistoryColumn;
 

@@ -1,4 +1,4 @@
-//! Lists of nodes: filters, order, pages. Source: contracts/ironic section 3.5.
+//! Lists of nodes: filters, order, pages. Source: tests/data/ironic/README.md section 3.5.
 
 use apelora_store::{Cell, Direction, NodeColumn, NodeFilter, NodeQuery};
 use http::StatusCode;

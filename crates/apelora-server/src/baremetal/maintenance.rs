@@ -1,6 +1,6 @@
 //! Maintenance: the flag at every version, the entries from their version on.
 //!
-//! Source: contracts/ironic section 4; requirement text, *REST API impact*.
+//! Source: tests/data/ironic/README.md section 4; docs/maintenance.md, *Entries*.
 
 use apelora_maintenance::json;
 use http::StatusCode;

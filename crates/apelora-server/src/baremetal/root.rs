@@ -1,4 +1,4 @@
-//! The root documents. Source: contracts/ironic section 1.7.
+//! The root documents. Source: tests/data/ironic/README.md section 1.7.
 
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
 //! The body of POST /v1/nodes: what a new node is.
 //!
-//! Source: contracts/ironic section 3.1.
+//! Source: tests/data/ironic/README.md section 3.1.
 
 use apelora_store::{Cell, NodeColumn, NodePatch};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! The hardware types that nodes may have, with the interfaces of each.
 //!
 //! This service drives no hardware. It keeps nodes for services that do, so it takes the interfaces that those have
-//! and computes the same defaults: the first one of each list. Source: contracts/ironic sections 3.1, 3.2; the
+//! and computes the same defaults: the first one of each list. Source: tests/data/ironic/README.md sections 3.1, 3.2; the
 //! reference's default configuration.
 
 use apelora_store::NodeColumn;

@@ -2,7 +2,7 @@
 //!
 //! It drives what a node looks like at each microversion, what `fields=` and `sort_key=` may name, and what POST and
 //! PATCH take. A new field of a new microversion is one entry here: `docs/adding-a-microversion.md`.
-//! Source: contracts/ironic section 3.2.
+//! Source: tests/data/ironic/README.md section 3.2.
 
 use apelora_store::NodeColumn;
 
@@ -251,7 +251,7 @@ pub(crate) struct Redacted {
     pub(crate) json: &'static str,
 }
 
-/// Source: contracts/policy section 2.3; the texts are the reference's.
+/// Source: tests/data/policy/README.md section 2.3; the texts are the reference's.
 static REDACTED: &[Redacted] = &[
     Redacted {
         field: "last_error",

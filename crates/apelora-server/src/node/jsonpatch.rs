@@ -1,6 +1,6 @@
 //! JSON Patch (RFC 6902) as PATCH of a node takes it: add, replace, remove, on one document, all or nothing.
 //!
-//! A library would do the same work with other words; clients compare these. Source: contracts/ironic section 3.6.
+//! A library would do the same work with other words; clients compare these. Source: tests/data/ironic/README.md section 3.6.
 
 use serde_json::{Map, Value};
 

@@ -1,6 +1,6 @@
 //! Secrets in what is shown of a node.
 //!
-//! Source: contracts/ironic section 3.3. Whoever may see a node never sees a password of it; the reference's list of
+//! Source: tests/data/ironic/README.md section 3.3. Whoever may see a node never sees a password of it; the reference's list of
 //! words is kept, and a secret inside a list is masked as well.
 
 use apelora_maintenance::json;

@@ -1,6 +1,6 @@
 //! The body of PATCH /v1/nodes/{ident}: what is to change of a node.
 //!
-//! Source: contracts/ironic section 3.6. The steps follow the reference's order, because the first refusal is the one
+//! Source: tests/data/ironic/README.md section 3.6. The steps follow the reference's order, because the first refusal is the one
 //! that a client sees: body, fields, version, then the node itself.
 
 use apelora_store::{Cell, NodeColumn, NodePatch, NodeRow};

@@ -1,6 +1,6 @@
 //! A node as JSON text, for one microversion.
 //!
-//! Columns that hold JSON pass through as text. Source: contracts/ironic sections 1.2, 3.2, 3.3, 3.5.
+//! Columns that hold JSON pass through as text. Source: tests/data/ironic/README.md sections 1.2, 3.2, 3.3, 3.5.
 
 use apelora_maintenance::json;
 use apelora_store::{Cell, NodeColumn, NodeRow};

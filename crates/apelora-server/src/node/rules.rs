@@ -1,6 +1,6 @@
 //! What may be changed in which state of a node.
 //!
-//! Source: contracts/ironic sections 3.6, 3.7.
+//! Source: tests/data/ironic/README.md sections 3.6, 3.7.
 
 use apelora_store::{Cell, NodeColumn, NodePatch, NodeRow};
 use http::StatusCode;

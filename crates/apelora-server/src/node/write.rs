@@ -1,6 +1,6 @@
 //! Values that a client gives for fields of a node: their types, their lengths, and what is stored for them.
 //!
-//! Source: contracts/ironic sections 3.1, 3.6.
+//! Source: tests/data/ironic/README.md sections 3.1, 3.6.
 
 use apelora_maintenance::json;
 use apelora_store::Cell;

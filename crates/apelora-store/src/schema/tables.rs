@@ -75,7 +75,7 @@ pub(super) fn node_history() -> Table {
     }
 }
 
-/// The active entries. Source: requirement text, *Data model impact*.
+/// The active entries. Source: docs/maintenance.md, *Entries*.
 pub(super) fn node_maintenance() -> Table {
     Table {
         name: "node_maintenance",
