@@ -1,10 +1,9 @@
 //! The settings of the policy, and of the verbs that ask it.
 
-use std::path::PathBuf;
-
 use apelora_policy::{AuthoritySettings, Settings};
 use apelora_server::PolicyFiles;
 
+use super::server::readable;
 use super::table::{
     CA_FILE, ENDPOINT, ENFORCE_NEW_DEFAULTS, ENFORCE_SCOPE, PLAIN_HTTP, POLICY_FILE, REQUEST_TIMEOUT_SECS,
     SERVICE_PROJECT, SERVICE_ROLE_ELEVATED, Setting,
@@ -48,7 +47,7 @@ pub(super) fn policy(values: &Resolved) -> Result<PolicyFiles, OneLine> {
     let project = values.text(&SERVICE_PROJECT)?;
     let elevated = values.flag(&SERVICE_ROLE_ELEVATED)?;
     Ok(PolicyFiles {
-        file: values.optional(&POLICY_FILE)?.map(PathBuf::from),
+        file: readable(values, &POLICY_FILE)?,
         settings: Settings { enforce_new_defaults, ..Settings::default() },
         authority: AuthoritySettings {
             one_trust_domain: false,

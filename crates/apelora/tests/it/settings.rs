@@ -53,7 +53,7 @@ fn every_wrong_setting_stops_the_start_with_one_line() {
         (&[], &["--listen", "0.0.0.0:1"], &["--listen (flag)", "not a loopback address", "http_basic"]),
         (&[], &["--auth-strategy", "keystone"], &["--auth-strategy (flag)", "keystone needs keystone_url"]),
         (&[], &["--auth-strategy", "http_basic"], &["--auth-strategy (flag)", "set http_basic_user_file"]),
-        (&[], &["--http-basic-user-file", "bad.toml"], &["--http-basic-user-file (flag)", "no effect"]),
+        (&[], &["--http-basic-user-file", "bad.toml"], &["--http-basic-user-file (flag)", "http_basic only"]),
         (
             &[],
             &["--auth-strategy", "http_basic", "--http-basic-user-file", "missing.htpasswd"],
