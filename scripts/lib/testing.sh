@@ -158,6 +158,14 @@ failures() { grep -c $'^failed\t' "$RESULTS" || true; }
 ON_DEMAND=("apelora-fencing::it exhaustive::long_form" "apelora-fencing::it night::nights_of_a_lifetime"
   "apelora-fencing::it night::one")
 
+# Longer forms of tests that are in every run, and what tells the story of one of their cases: for people, on demand.
+# They are named here, so that nothing else can hide behind #[ignore].
+ON_DEMAND=(
+  "apelora-fencing::it exhaustive::long_form"
+  "apelora-fencing::it night::nights_of_a_lifetime"
+  "apelora-fencing::it night::one"
+)
+
 # A test that is marked #[ignore] is run by the suite that starts what it needs, or it is run by nobody.
 every_ignored_test_ran() {
   local test list=$WORK/ignored
