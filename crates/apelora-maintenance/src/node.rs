@@ -54,6 +54,11 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// The stamp of a change made `now` by the service `host`; the time is cut to the whole second that is stored.
+    pub fn new(change: Uuid, entry: Uuid, now: PrimitiveDateTime, host: String) -> Self {
+        Self { change, entry, at: now.replace_nanosecond(0).unwrap_or(now), host }
+    }
+
     /// The `n`-th id that follows from the change's own.
     pub(crate) fn derived(&self, n: usize) -> Uuid {
         Uuid::new_v5(&self.change, &n.to_be_bytes())

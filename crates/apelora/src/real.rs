@@ -28,13 +28,7 @@ pub(crate) fn new_id() -> Uuid {
 
 /// Time and ids of one change made by the service of this name.
 pub(crate) fn stamp(host: &str) -> Stamp {
-    let now = now();
-    Stamp {
-        change: new_id(),
-        entry: new_id(),
-        at: now.replace_nanosecond(0).unwrap_or(now),
-        host: host.to_owned(),
-    }
+    Stamp::new(new_id(), new_id(), now(), host.to_owned())
 }
 
 /// The name of this host, for services without a name of their own.

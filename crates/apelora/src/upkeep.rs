@@ -1,4 +1,4 @@
-//! What a server does beside serving: it keeps history and the change table from growing.
+//! What a server does beside serving: it keeps history, the change table and, if asked to, the audit trail from growing.
 
 use std::time::Duration;
 
@@ -13,14 +13,24 @@ use crate::config::HistoryRetention;
 const CHANGES_KEPT: time::Duration = time::Duration::minutes(10);
 /// How often the change table is pruned.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
+/// How often the audit trail is pruned.
+const AUDIT_EVERY: Duration = Duration::from_secs(86_400);
 
 /// Starts the tasks; they end when the set is dropped. `now` is the clock.
-pub(crate) fn start(store: &Store, history: HistoryRetention, now: fn() -> PrimitiveDateTime) -> JoinSet<()> {
+pub(crate) fn start(
+    store: &Store,
+    history: HistoryRetention,
+    audit_days: Option<u32>,
+    now: fn() -> PrimitiveDateTime,
+) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     if history.max_entries > 0 && history.batch > 0 {
         tasks.spawn(clean_history(store.clone(), history, now));
     }
     tasks.spawn(prune_changes(store.clone(), now));
+    if let Some(days) = audit_days {
+        tasks.spawn(prune_audit(store.clone(), time::Duration::days(days.into()), now));
+    }
     tasks
 }
 
@@ -45,6 +55,18 @@ async fn prune_changes(store: Store, now: fn() -> PrimitiveDateTime) {
         match store.prune_changes(now() - CHANGES_KEPT).await {
             Ok(rows) => tracing::debug!(rows, "change table pruned"),
             Err(error) => failed("pruning of the change table", &error),
+        }
+    }
+}
+
+async fn prune_audit(store: Store, kept: time::Duration, now: fn() -> PrimitiveDateTime) {
+    let mut due = every(AUDIT_EVERY);
+    loop {
+        due.tick().await;
+        match store.prune_audit(now() - kept).await {
+            Ok(0) => {}
+            Ok(rows) => tracing::info!(rows, "audit trail pruned"),
+            Err(error) => failed("pruning of the audit trail", &error),
         }
     }
 }

@@ -69,13 +69,7 @@ impl App {
 
     /// Time and ids of one change, made before the lock so that a re-run of the transaction makes the same rows.
     fn stamp(&self) -> Stamp {
-        let now = self.sources.now();
-        Stamp {
-            change: self.sources.new_id(),
-            entry: self.sources.new_id(),
-            at: now.replace_nanosecond(0).unwrap_or(now),
-            host: self.host.clone(),
-        }
+        Stamp::new(self.sources.new_id(), self.sources.new_id(), self.sources.now(), self.host.clone())
     }
 
     /// The node of this ident with these columns, if the caller may see it and policy grants the rule.

@@ -11,7 +11,7 @@ use super::database::{LogConfig, database_url, host, log};
 use super::keystone::{ONLY_KEYSTONE, Usual, keystone};
 use super::policy::policy;
 use super::table::{
-    AUTH_STRATEGY, DATABASE_URL, ENFORCE_NEW_DEFAULTS, ENFORCE_SCOPE, HISTORY_CLEANUP_BATCH,
+    AUDIT_MIN_DAYS, AUTH_STRATEGY, DATABASE_URL, ENFORCE_NEW_DEFAULTS, ENFORCE_SCOPE, HISTORY_CLEANUP_BATCH,
     HISTORY_CLEANUP_INTERVAL_SECS, HISTORY_MAX_ENTRIES, HISTORY_MIN_DAYS, HOST, HTTP_BASIC_USER_FILE,
     KEYSTONE_CA_FILE, KEYSTONE_CACHE_SECS, KEYSTONE_PASSWORD, KEYSTONE_PLAIN_HTTP,
     KEYSTONE_PROJECT_DOMAIN_NAME, KEYSTONE_PROJECT_NAME, KEYSTONE_PUBLIC_URL, KEYSTONE_URL,
@@ -39,6 +39,8 @@ pub(crate) struct ServerConfig {
     pub(crate) pin: Option<Microversion>,
     /// How much history stays.
     pub(crate) history: HistoryRetention,
+    /// Days for which an audit row stays; `None` is for ever.
+    pub(crate) audit_days: Option<u32>,
     /// How and what is logged.
     pub(crate) log: LogConfig,
 }
@@ -84,6 +86,7 @@ impl Configuration for ServerConfig {
             &HISTORY_MIN_DAYS,
             &HISTORY_CLEANUP_INTERVAL_SECS,
             &HISTORY_CLEANUP_BATCH,
+            &AUDIT_MIN_DAYS,
             &POLICY_FILE,
             &ENFORCE_NEW_DEFAULTS,
             &ENFORCE_SCOPE,
@@ -119,6 +122,7 @@ impl Configuration for ServerConfig {
                 interval_secs: values.number(&HISTORY_CLEANUP_INTERVAL_SECS, 1..=31_536_000)?,
                 batch: values.number(&HISTORY_CLEANUP_BATCH, 0..=1_000_000)?,
             },
+            audit_days: Some(values.number(&AUDIT_MIN_DAYS, 0..=36_500)?).filter(|days| *days > 0),
             log: log(values)?,
         })
     }

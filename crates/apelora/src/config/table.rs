@@ -179,6 +179,12 @@ pub(crate) static HISTORY_CLEANUP_BATCH: Setting = Setting::new(
     Some("1000"),
     "Records that the clean-up removes in one transaction (0 to 1000000; 0 stops the clean-up)",
 );
+pub(crate) static AUDIT_MIN_DAYS: Setting = Setting::new(
+    "audit_min_days",
+    "DAYS",
+    Some("0"),
+    "Days for which a row of the audit trail is kept; older ones are removed once a day (0 to 36500; 0 keeps all for ever)",
+);
 pub(crate) static ENDPOINT: Setting = Setting::new(
     "endpoint",
     "URL",
@@ -270,6 +276,7 @@ pub(crate) static SETTINGS: &[&Setting] = &[
     &HISTORY_MIN_DAYS,
     &HISTORY_CLEANUP_INTERVAL_SECS,
     &HISTORY_CLEANUP_BATCH,
+    &AUDIT_MIN_DAYS,
     &POLICY_FILE,
     &ENFORCE_NEW_DEFAULTS,
     &ENFORCE_SCOPE,

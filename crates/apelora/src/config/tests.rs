@@ -119,6 +119,7 @@ fn every_setting_refuses_nonsense_by_name_origin_and_remedy() {
         ("history_min_days", "1.5"),
         ("history_cleanup_interval_secs", "0"),
         ("history_cleanup_batch", "many"),
+        ("audit_min_days", "36501"),
         ("policy_file", ""),
         ("enforce_new_defaults", "yes"),
         ("enforce_scope", "2"),

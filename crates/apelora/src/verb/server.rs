@@ -45,7 +45,7 @@ async fn serve(config: ServerConfig) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    let tasks = upkeep::start(&store, config.history, real::now);
+    let tasks = upkeep::start(&store, config.history, config.audit_days, real::now);
     tracing::info!("the Bare Metal API is at {}", server.url());
     server.serve(stop).await;
     drop(tasks);

@@ -116,6 +116,43 @@ fn history_is_cleaned_up_as_its_settings_say() {
     assert!(!events.iter().any(|e| e.contains("number 0")), "{events:?}");
 }
 
+#[tokio::test]
+async fn the_audit_trail_stays_for_ever_or_for_the_days_of_its_setting() {
+    let here = folder();
+    let start = |environment: &[(&str, &str)]| {
+        Running::start(&mut apelora(here.path(), environment, &["server", "--listen", "127.0.0.1:0"]))
+    };
+    let rows = async |statement: &'static str| {
+        let path = format!("sqlite://{}", here.path().join("apelora.db").display());
+        let mut database = SqliteConnection::connect(&path).await.unwrap();
+        database.execute(statement).await.unwrap();
+        let rows: i64 =
+            sqlx::query_scalar("SELECT COUNT(*) FROM apelora_audit").fetch_one(&mut database).await.unwrap();
+        database.close().await.unwrap();
+        rows
+    };
+    let server = start(&[]);
+    let at = address(&server.err("http://"));
+    for name in ["n1", "n2"] {
+        let body = format!(r#"{{"driver": "fake-hardware", "name": "{name}", "maintenance": true}}"#);
+        assert_eq!(request(&at, "POST", "/v1/nodes", &body).0, 201);
+    }
+    assert_eq!(server.stop("-TERM").0, Some(0));
+    let old = "UPDATE apelora_audit SET at = '2020-01-01 00:00:00' WHERE node_name = 'n1'";
+    assert_eq!(rows(old).await, 2);
+
+    let server = start(&[]);
+    server.err("http://");
+    let (_, _, log) = server.stop("-TERM");
+    assert!(!log.contains("audit trail pruned"), "{log}");
+    assert_eq!(rows("SELECT 1").await, 2);
+
+    let server = start(&[("APELORA_AUDIT_MIN_DAYS", "1")]);
+    server.err("audit trail pruned");
+    server.stop("-TERM");
+    assert_eq!(rows("SELECT 1").await, 1, "the row of today stays");
+}
+
 #[test]
 fn a_pin_hides_typed_maintenance_and_its_end_brings_flags_and_entries_together() {
     let here = folder();
