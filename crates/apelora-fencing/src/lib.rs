@@ -24,6 +24,7 @@ pub mod reason;
 pub mod record;
 pub mod replay;
 pub mod restart;
+pub mod status;
 pub mod supervisor;
 pub mod time;
 mod track;

@@ -1,0 +1,1 @@
+//! The part of the Incus API that fencing and recovery need.
