@@ -1,1 +1,4 @@
 //! The worker: leads, looks at the cluster, talks to BMCs, and restarts what a fenced server ran.
+
+pub mod bmc_map;
+pub mod secret;
