@@ -1,6 +1,6 @@
 //! The providers and the check against simulated BMCs, over loopback, with the product's own machine deciding.
 
-mod bmcs;
+pub(crate) mod bmcs;
 mod checks;
 mod lab_vms;
 mod permits;

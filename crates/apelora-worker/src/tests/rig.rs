@@ -62,6 +62,15 @@ pub(super) struct Ended {
     pub(super) pause: Option<BmcPause>,
 }
 
+/// What a test may answer to while a failure runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Happened {
+    /// A power-off was asked for.
+    Sent,
+    /// An opening or a reading failed.
+    Trouble,
+}
+
 struct Rig<'a> {
     /// None: conversations open by themselves, and nobody is talked to.
     providers: Option<&'a Providers>,
@@ -78,11 +87,21 @@ struct Rig<'a> {
     events: VecDeque<Event>,
     sends: Vec<SendReport>,
     last: Option<Final>,
+    told: Box<dyn FnMut(Happened) + 'a>,
 }
 
 /// Runs a failure of `s1` to the end of its record and one pass further.
 pub(super) async fn fence(providers: &Providers, map: &Arc<BmcMap>) -> Ended {
-    let mut rig = Rig::new(Some(providers), map, Arc::default());
+    fence_while(providers, map, |_| ()).await
+}
+
+/// The same, and tells what happens on the way.
+pub(super) async fn fence_while<'a>(
+    providers: &'a Providers,
+    map: &Arc<BmcMap>,
+    told: impl FnMut(Happened) + 'a,
+) -> Ended {
+    let mut rig = Rig { told: Box::new(told), ..Rig::new(Some(providers), map, Arc::default()) };
     while rig.last.is_none() {
         rig.step().await;
     }
@@ -130,6 +149,7 @@ impl<'a> Rig<'a> {
             events: VecDeque::new(),
             sends: Vec::new(),
             last: None,
+            told: Box::new(|_| ()),
         }
     }
 
@@ -172,6 +192,9 @@ impl<'a> Rig<'a> {
                         self.talks.insert(ticket, conversation);
                     }),
                 };
+                if opened.is_err() {
+                    (self.told)(Happened::Trouble);
+                }
                 self.done(ticket, Outcome::Opened(opened));
             }
             Effect::Read(ticket, by) => {
@@ -180,8 +203,9 @@ impl<'a> Rig<'a> {
                 let Some(talk) = self.talks.get_mut(&ticket) else { return };
                 let began = self.clock.boot();
                 let result = talk.read(by).await;
-                // What is slow in the world of the BMC is slow in this one.
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                if result.is_err() {
+                    (self.told)(Happened::Trouble);
+                }
                 self.clock.advance(Duration::from_millis(1));
                 let ended = self.clock.boot();
                 self.done(ticket, Outcome::Read(ReadDone { began, ended, result }));
@@ -191,6 +215,7 @@ impl<'a> Rig<'a> {
                 let (permit, clock) = (self.permit.as_ref().unwrap(), &*self.clock);
                 let report = self.talks.get_mut(&ticket).unwrap().force_off(permit, &fresh, clock, by).await;
                 self.sends.push(report);
+                (self.told)(Happened::Sent);
                 self.done(ticket, Outcome::Sent(report));
             }
             Effect::Close(ticket) => {
