@@ -2,6 +2,7 @@
 
 pub(crate) mod bmcs;
 mod checks;
+mod independent;
 mod lab_vms;
 mod permits;
 mod power;

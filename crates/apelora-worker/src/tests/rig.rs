@@ -88,6 +88,8 @@ struct Rig<'a> {
     sends: Vec<SendReport>,
     last: Option<Final>,
     told: Box<dyn FnMut(Happened) + 'a>,
+    /// How long a jump of the clock lasts once something was sent: none for a BMC that acts at once.
+    pace: Duration,
 }
 
 /// Runs a failure of `s1` to the end of its record and one pass further.
@@ -101,17 +103,12 @@ pub(super) async fn fence_while<'a>(
     map: &Arc<BmcMap>,
     told: impl FnMut(Happened) + 'a,
 ) -> Ended {
-    let mut rig = Rig { told: Box::new(told), ..Rig::new(Some(providers), map, Arc::default()) };
-    while rig.last.is_none() {
-        rig.step().await;
-    }
-    let ended_in = rig.passes;
-    while rig.passes < ended_in + 2 || !rig.events.is_empty() {
-        rig.step().await;
-    }
-    let members = &rig.machine.world().unwrap().members;
-    let pause = members.iter().find(|m| m.name == MemberName::from(VICTIM)).unwrap().bmc_pause;
-    Ended { last: rig.last.unwrap(), sends: rig.sends, pause }
+    Rig { told: Box::new(told), ..Rig::new(Some(providers), map, Arc::default()) }.run().await
+}
+
+/// The same with a BMC that lives in real time: each jump of the clock after the send lasts so long.
+pub(super) async fn fence_at_pace(providers: &Providers, map: &Arc<BmcMap>, pace: Duration) -> Ended {
+    Rig { pace, ..Rig::new(Some(providers), map, Arc::default()) }.run().await
 }
 
 /// A permit for `s1` from this map, made as every permit is made: asked for by the machine, and committed.
@@ -150,7 +147,21 @@ impl<'a> Rig<'a> {
             sends: Vec::new(),
             last: None,
             told: Box::new(|_| ()),
+            pace: Duration::ZERO,
         }
+    }
+
+    async fn run(mut self) -> Ended {
+        while self.last.is_none() {
+            self.step().await;
+        }
+        let ended_in = self.passes;
+        while self.passes < ended_in + 2 || !self.events.is_empty() {
+            self.step().await;
+        }
+        let members = &self.machine.world().unwrap().members;
+        let pause = members.iter().find(|m| m.name == MemberName::from(VICTIM)).unwrap().bmc_pause;
+        Ended { last: self.last.unwrap(), sends: self.sends, pause }
     }
 
     fn at(&self, time: BootTime) -> Instant {
@@ -159,10 +170,16 @@ impl<'a> Rig<'a> {
 
     async fn step(&mut self) {
         assert!(self.passes < 100, "nothing came of it: {:?}", self.machine.decision());
-        let event = self.events.pop_front().unwrap_or_else(|| {
-            self.clock.set(self.wake.max(self.clock.boot()));
-            Event::Woke
-        });
+        let event = match self.events.pop_front() {
+            Some(event) => event,
+            None => {
+                if !self.sends.is_empty() {
+                    tokio::time::sleep(self.pace).await;
+                }
+                self.clock.set(self.wake.max(self.clock.boot()));
+                Event::Woke
+            }
+        };
         let now = self.clock.boot();
         self.store.renew(now.since_boot(), self.me.epoch, self.me.holder).unwrap();
         let deadline = now + (self.limits.lease_ttl - self.limits.lease_margin);
