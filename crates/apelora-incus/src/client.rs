@@ -16,6 +16,7 @@ use crate::link::{Link, Way};
 use crate::member::MemberState;
 use crate::operation::Operation;
 use crate::server::RawServer;
+use crate::strict::Object;
 use crate::{Ended, Instance, Member, MemberResources, OperationId, Pool, Server, View};
 
 /// Longest single wait for an operation (section 6, rule 4).
@@ -111,7 +112,7 @@ impl Client {
     /// # Errors
     /// [`IncusError`].
     pub async fn member_state(&self, name: &str, by: Instant) -> Result<MemberResources, IncusError> {
-        let state = self.sync::<MemberState>(Ask::MemberState { member: name }, by).await?.0;
+        let state = self.object::<MemberState>(Ask::MemberState { member: name }, by).await?.0;
         Ok(state.into())
     }
 
@@ -139,7 +140,7 @@ impl Client {
     /// [`IncusError`]; [`Refusal::NotFound`] when there is none.
     pub async fn instance(&self, project: &str, name: &str, by: Instant) -> Result<Instance, IncusError> {
         let ask = Ask::Instance { project, name };
-        let instance = self.sync::<RawInstance>(ask, by).await?.0;
+        let instance = self.object::<RawInstance>(ask, by).await?.0;
         let instance = instance.read_one().map_err(|why| self.failed(ask, why))?;
         if (instance.project.as_str(), instance.name.as_str()) != (project, name) {
             let other = format!("it is {}/{}", instance.project, instance.name);
@@ -153,7 +154,7 @@ impl Client {
     /// # Errors
     /// [`IncusError`].
     pub async fn pools(&self, by: Instant) -> Result<Vec<Pool>, IncusError> {
-        Ok(self.sync(Ask::Pools, by).await?.0)
+        Ok(self.objects(Ask::Pools, by).await?.0)
     }
 
     /// Asks for an instance to be moved to a member, in the database: it must not run, or its member must be Offline.
@@ -200,7 +201,7 @@ impl Client {
             }
             let end = by.min(Instant::now() + Duration::from_secs(seconds) + SLICE_MARGIN);
             let asked = Instant::now();
-            let code = match self.sync::<Operation>(ask, end).await {
+            let code = match self.object::<Operation>(ask, end).await {
                 Ok((shown, _)) => match self.end_of(ask, operation, &shown)? {
                     Some(ended) => return Ok(ended),
                     None => None,
@@ -216,7 +217,7 @@ impl Client {
             };
             if let Some(code) = code {
                 let ask = Ask::Operation(operation);
-                match self.sync::<Operation>(ask, end).await {
+                match self.object::<Operation>(ask, end).await {
                     Ok((shown, _)) => match self.end_of(ask, operation, &shown)? {
                         Some(Ended::Failed { text, .. }) => return Ok(Ended::Failed { code, text }),
                         Some(ended) => return Ok(ended),
@@ -244,13 +245,13 @@ impl Client {
     }
 
     async fn server_over(&self, by: Instant) -> Result<(Server, ConnectionId), IncusError> {
-        let (raw, id) = self.sync::<RawServer>(Ask::Server, by).await?;
+        let (raw, id) = self.object::<RawServer>(Ask::Server, by).await?;
         let server = Server::try_from(raw).map_err(|why| self.failed(Ask::Server, why))?;
         Ok((server, id))
     }
 
     async fn members_over(&self, by: Instant) -> Result<(Vec<Member>, ConnectionId), IncusError> {
-        let (members, id) = self.sync::<Vec<Member>>(Ask::Members, by).await?;
+        let (members, id) = self.objects::<Member>(Ask::Members, by).await?;
         for (at, member) in members.iter().enumerate() {
             if member.name.is_empty() {
                 let field = format!("metadata[{at}].server_name");
@@ -262,7 +263,7 @@ impl Client {
 
     async fn all_instances(&self, full: bool, by: Instant) -> Result<Vec<Instance>, IncusError> {
         let ask = Ask::Instances { full };
-        let all = self.sync::<Vec<RawInstance>>(ask, by).await?.0;
+        let all = self.sync::<Vec<Object<RawInstance>>>(ask, by).await?.0;
         RawInstance::read_all(all, full).map_err(|why| self.failed(ask, why))
     }
 
@@ -271,6 +272,24 @@ impl Client {
             Content::Async(operation) => Ok(operation),
             Content::Sync(_) => Err(self.failed(ask, wrong("type", "sync, where async was expected"))),
         }
+    }
+
+    async fn object<T: DeserializeOwned + Send + 'static>(
+        &self,
+        ask: Ask<'_>,
+        by: Instant,
+    ) -> Result<(T, ConnectionId), IncusError> {
+        let (Object(answer), id) = self.sync(ask, by).await?;
+        Ok((answer, id))
+    }
+
+    async fn objects<T: DeserializeOwned + Send + 'static>(
+        &self,
+        ask: Ask<'_>,
+        by: Instant,
+    ) -> Result<(Vec<T>, ConnectionId), IncusError> {
+        let (answers, id) = self.sync::<Vec<Object<T>>>(ask, by).await?;
+        Ok((answers.into_iter().map(|Object(answer)| answer).collect(), id))
     }
 
     async fn sync<T: DeserializeOwned + Send + 'static>(

@@ -193,10 +193,14 @@ fn of_http(why: &HttpError, unix: bool) -> Option<&'static str> {
             "put the present cluster certificate (/var/lib/incus/cluster.crt) into the file of APELORA_INCUS_SERVER_CERT; \
              keep the old one beside it while members are renewed; if nobody renewed it, somebody is between",
         ),
-        HttpError::Tls(TlsRefusal::UnknownIssuer | TlsRefusal::WrongName { .. }) => {
-            Some("a cluster's own certificate is pinned: name its file in APELORA_INCUS_SERVER_CERT")
-        }
+        HttpError::Tls(
+            TlsRefusal::UnknownIssuer
+            | TlsRefusal::WrongName { .. }
+            | TlsRefusal::NoAlternativeName
+            | TlsRefusal::AddressAsDnsName { .. },
+        ) => Some("a cluster's own certificate is pinned: name its file in APELORA_INCUS_SERVER_CERT"),
         HttpError::Tls(TlsRefusal::ClientCertificate(_))
+        | HttpError::NotSent(Cause::Tls(_))
         | HttpError::MaybeSent { cause: Cause::Tls(_), .. } => {
             Some("add it with `incus config trust add-certificate FILE`")
         }

@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use crate::device::RawDevice;
 use crate::envelope::wrong;
 use crate::error::Problem;
-use crate::strict::{Picked, Unique, nullable};
+use crate::strict::{Object, Picked, Unique, nullable};
 use crate::{Device, Tie};
 
 /// An instance, as one member shows it. Its key is project and name.
@@ -158,7 +158,7 @@ pub(crate) struct RawInstance {
     #[serde(deserialize_with = "nullable")]
     devices: Option<IgnoredAny>,
     expanded_config: Option<Picked>,
-    expanded_devices: Option<Unique<RawDevice>>,
+    expanded_devices: Option<Unique<Object<RawDevice>>>,
     // Absent unless it was asked for, and null when there are none.
     #[serde(default, deserialize_with = "present")]
     backups: Option<Option<Vec<IgnoredAny>>>,
@@ -201,7 +201,7 @@ impl RawInstance {
                 evacuate: set("cluster.evacuate"),
                 last_power: set("volatile.last_state.power"),
                 memory: set("limits.memory"),
-                devices: devices.into_iter().map(|(name, device)| device.named(name)).collect(),
+                devices: devices.into_iter().map(|(name, Object(device))| device.named(name)).collect(),
             }
         });
         let Self { project, name, location, status, kind, .. } = self;
@@ -213,10 +213,10 @@ impl RawInstance {
     }
 
     /// Reads a list, in which no instance may be twice.
-    pub(crate) fn read_all(all: Vec<Self>, full: bool) -> Result<Vec<Instance>, Problem> {
+    pub(crate) fn read_all(all: Vec<Object<Self>>, full: bool) -> Result<Vec<Instance>, Problem> {
         let mut read = Vec::with_capacity(all.len());
         let mut seen = BTreeSet::new();
-        for (at, raw) in all.into_iter().enumerate() {
+        for (at, Object(raw)) in all.into_iter().enumerate() {
             let place = format!("metadata[{at}]");
             let instance = raw.read(&place, full)?;
             if !seen.insert((instance.project.clone(), instance.name.clone())) {
