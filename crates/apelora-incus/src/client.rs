@@ -192,44 +192,52 @@ impl Client {
     /// [`Ended::Unknown`], neither is a failure of the operation: read the instance again.
     pub async fn wait(&self, operation: &OperationId, by: Instant) -> Result<Ended, IncusError> {
         loop {
-            let left = by.saturating_duration_since(Instant::now());
+            let asked = Instant::now();
+            let left = by.saturating_duration_since(asked);
             // Whole seconds only, and some of the time is for the answer's way.
             let seconds = left.saturating_sub(Duration::from_secs(1)).min(SLICE).as_secs();
             let ask = Ask::Wait { operation, seconds };
             if seconds == 0 {
-                return Err(self.failed(ask, Problem::StillRunning));
+                let ended = self.itself(operation, None, by).await?;
+                return ended.ok_or_else(|| self.failed(ask, Problem::StillRunning));
             }
-            let end = by.min(Instant::now() + Duration::from_secs(seconds) + SLICE_MARGIN);
-            let asked = Instant::now();
-            let code = match self.object::<Operation>(ask, end).await {
-                Ok((shown, _)) => match self.end_of(ask, operation, &shown)? {
-                    Some(ended) => return Ok(ended),
-                    None => None,
-                },
+            let end = by.min(asked + Duration::from_secs(seconds) + SLICE_MARGIN);
+            let ended = match self.object::<Operation>(ask, end).await {
+                Ok((shown, _)) => self.end_of(ask, operation, &shown)?,
                 // That the operation failed, that the wait's time was over, or that there is no such operation: only the
                 // operation itself tells.
                 Err(why) => match (why.refusal(), why.code()) {
                     (Some(Refusal::Untrusted | Refusal::Restricted) | None, _) | (_, None) => {
                         return Err(why);
                     }
-                    (Some(_), Some(code)) => Some(code),
+                    (Some(_), code) => self.itself(operation, code, end).await?,
                 },
             };
-            if let Some(code) = code {
-                let ask = Ask::Operation(operation);
-                match self.object::<Operation>(ask, end).await {
-                    Ok((shown, _)) => match self.end_of(ask, operation, &shown)? {
-                        Some(Ended::Failed { text, .. }) => return Ok(Ended::Failed { code, text }),
-                        Some(ended) => return Ok(ended),
-                        None => {}
-                    },
-                    Err(why) if why.refusal() == Some(Refusal::NotFound) => return Ok(Ended::Unknown),
-                    Err(why) => return Err(why),
-                }
+            if let Some(ended) = ended {
+                return Ok(ended);
             }
             // A server that does not wait must not be asked as fast as it answers.
             sleep_until(by.min(asked + PAUSE)).await;
         }
+    }
+
+    /// Asks how an operation ended, without waiting. A failure gets the code that the wait had, which says more.
+    async fn itself(
+        &self,
+        operation: &OperationId,
+        code: Option<u64>,
+        by: Instant,
+    ) -> Result<Option<Ended>, IncusError> {
+        let ask = Ask::Operation(operation);
+        let ended = match self.object::<Operation>(ask, by).await {
+            Ok((shown, _)) => self.end_of(ask, operation, &shown)?,
+            Err(why) if why.refusal() == Some(Refusal::NotFound) => Some(Ended::Unknown),
+            Err(why) => return Err(why),
+        };
+        Ok(match (ended, code) {
+            (Some(Ended::Failed { text, .. }), Some(code)) => Some(Ended::Failed { code, text }),
+            (ended, _) => ended,
+        })
     }
 
     fn end_of(

@@ -87,7 +87,8 @@ pub enum NameProblem {
 pub enum Refusal {
     /// This client is not trusted at all (`not authorized`, or `auth` is not `trusted`).
     Untrusted,
-    /// The client certificate is restricted, and this is beyond it. The code is 403 or 500.
+    /// The client is trusted, and this is beyond what it may: another project, or something of the whole cluster. The code is
+    /// 403 or 500.
     Restricted,
     /// The server is not part of a cluster.
     NotClustered,
@@ -101,14 +102,16 @@ pub enum Refusal {
 
 impl Refusal {
     pub(crate) fn of(code: u64, text: &str) -> Self {
-        // Only these three depend on words, because the codes do not tell them apart.
+        // Only these depend on words, because the codes do not tell them apart.
         if text.contains("Certificate is restricted") {
             Self::Restricted
         } else if text.contains("Server is not clustered") {
             Self::NotClustered
         } else {
             match code {
-                401 | 403 => Self::Untrusted,
+                401 => Self::Untrusted,
+                403 if text == "not authorized" => Self::Untrusted,
+                403 => Self::Restricted,
                 404 => Self::NotFound,
                 400..=499 => Self::Conflict,
                 _ => Self::Failed,

@@ -227,3 +227,93 @@ impl RawInstance {
         Ok(read)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(devices: &[(&str, &str, Option<&str>, Option<&str>)]) -> InstanceConfig {
+        let text = |value: Option<&str>| value.map(str::to_owned);
+        let device = |&(name, kind, pool, path): &(&str, &str, Option<&str>, Option<&str>)| Device {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            pool: text(pool),
+            source: None,
+            path: text(path),
+            network: None,
+        };
+        InstanceConfig {
+            architecture: "x86_64".to_owned(),
+            ephemeral: false,
+            autostart: Autostart::Unset,
+            evacuate: None,
+            last_power: None,
+            memory: None,
+            devices: devices.iter().map(device).collect(),
+        }
+    }
+
+    #[test]
+    fn autostart_is_read_as_incus_reads_it() {
+        for (word, setting) in [
+            (None, None),
+            (Some(""), None),
+            (Some("last-state"), None),
+            (Some("true"), Some(true)),
+            (Some("1"), Some(true)),
+            (Some("YES"), Some(true)),
+            (Some("on"), Some(true)),
+            (Some("false"), Some(false)),
+            (Some("0"), Some(false)),
+            (Some("No"), Some(false)),
+            (Some("off"), Some(false)),
+            (Some("perhaps"), Some(false)),
+            (Some("Last-State"), Some(false)),
+        ] {
+            assert_eq!(Autostart::of(word.map(str::to_owned)).setting(), setting, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn memory_limits_are_read_as_incus_reads_them() {
+        for (text, bytes) in [
+            ("1024", Some(1024)),
+            ("7B", Some(7)),
+            ("2kB", Some(2_000)),
+            ("3MB", Some(3_000_000)),
+            ("512MiB", Some(512 << 20)),
+            ("16GiB", Some(16 << 30)),
+            ("1TiB", Some(1 << 40)),
+            ("15EiB", Some(15 << 60)),
+            ("16EiB", None),
+            ("50%", None),
+            ("", None),
+            ("GiB", None),
+            ("1.5GiB", None),
+            ("1 GiB", None),
+            ("-1", None),
+            ("99999999999999999999", None),
+        ] {
+            let read = InstanceConfig { memory: Some(text.to_owned()), ..config(&[]) };
+            assert_eq!(read.memory_bytes(), bytes, "{text}");
+        }
+        assert_eq!(config(&[]).memory_bytes(), None);
+    }
+
+    #[test]
+    fn the_worst_device_counts_and_every_pool() {
+        let root = ("root", "disk", Some("shared"), Some("/"));
+        let data = ("data", "disk", Some("local"), Some("/data"));
+        assert_eq!(config(&[]).root_pool(), None);
+        assert_eq!(config(&[data]).root_pool(), None);
+        assert_eq!(config(&[root, ("r2", "disk", Some("local"), Some("/"))]).root_pool(), None, "which?");
+        let both = config(&[data, root]);
+        assert_eq!((both.root_pool(), both.tie()), (Some("shared"), Tie::Free));
+        assert_eq!(both.pools(), BTreeSet::from(["local", "shared"]));
+        assert_eq!(config(&[root, ("eth0", "nic", None, None)]).tie(), Tie::Loose);
+        assert_eq!(
+            config(&[("gpu", "gpu", None, None), ("eth0", "nic", None, None), root]).tie(),
+            Tie::Server
+        );
+    }
+}

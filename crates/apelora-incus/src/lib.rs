@@ -28,6 +28,10 @@
 //! * **One connection per client**, owned, kept, and opened again when the peer has closed it. A call waits for the one
 //!   before it, within its own deadline; so whatever must not wait for a slow list or for a running operation gets a client
 //!   of its own ([`Client::another`]).
+//! * **Who is believed**: a cluster's own certificate is self-signed and names one host, whatever member answers, so it is pinned
+//!   ([`apelora_http::Trust::pinned_leaf_file`]), and the peer must prove that it has its key. TLS 1.3 is what Incus speaks. The own
+//!   certificate ([`apelora_http::ClientIdentity`]) is shown to who is believed and asks. No certificate tells members apart: who
+//!   answers is [`Server::name`], by its own word.
 //! * **Each call has an absolute deadline**, which includes waiting for the connection, name resolution, TLS and every byte.
 //! * **A read** is sent once more, on a new connection, when the kept one turned out to be closed. **A move or a start** is
 //!   sent once more only when not a byte of it had left. Nothing else is ever repeated.

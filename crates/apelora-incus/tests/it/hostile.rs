@@ -7,8 +7,9 @@ use apelora_incus::{IncusError, Problem};
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::bodies::envelope;
 use crate::listed;
-use crate::peer::{Peer, Reply, Seen, envelope, piped_tls, socket, whole};
+use crate::peer::{Peer, Reply, Seen, piped_tls, socket, whole};
 
 const JSON: &str = "application/json";
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod answers;
+mod bodies;
 mod calls;
 mod hostile;
 mod listed;

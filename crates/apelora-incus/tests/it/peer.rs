@@ -8,13 +8,15 @@ use std::time::Duration;
 use apelora_http::{ClientIdentity, Dial, Dialed, Dialing, Endpoint, Trust};
 use apelora_incus::Client;
 use apelora_lab::redfish::{CertificatePlan, Identity, TlsVersion};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, duplex};
 use tokio::net::UnixListener;
 use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
+
+use crate::bodies::{envelope, error_body};
 
 /// A request as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -272,21 +274,7 @@ pub fn sync(metadata: &Value) -> Reply {
     answer(200, &envelope(metadata))
 }
 
-pub fn envelope(metadata: &Value) -> Value {
-    json!({
-        "type": "sync", "status": "Success", "status_code": 200, "operation": "", "error_code": 0, "error": "",
-        "metadata": metadata,
-    })
-}
-
 /// An error, with its code as the HTTP status.
 pub fn error(code: u16, text: &str) -> Reply {
     answer(code, &error_body(code, text))
-}
-
-pub fn error_body(code: u16, text: &str) -> Value {
-    json!({
-        "type": "error", "status": "", "status_code": 0, "operation": "", "error_code": code, "error": text,
-        "metadata": null,
-    })
 }

@@ -9,8 +9,9 @@ use apelora_incus::{Ended, IncusError, OperationId, Problem, Refusal};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::bodies::{envelope, error_body};
 use crate::listed;
-use crate::peer::{Peer, Reply, answer, envelope, error, error_body, piped, sync, whole};
+use crate::peer::{Peer, Reply, answer, error, piped, sync, whole};
 
 const UUID: &str = "95b24ff9-ca1e-4972-9cf0-7cd2a2cc0f3d";
 
@@ -96,6 +97,22 @@ async fn waiting_goes_on_in_slices_until_the_deadline() {
     let seconds: Vec<u64> =
         slices.iter().map(|line| line.split_once("timeout=").unwrap().1.parse().unwrap()).collect();
     assert_eq!(seconds, [30, 30, 30, 9]);
+}
+
+/// Too late to wait, but not to look.
+#[tokio::test(start_paused = true)]
+async fn with_no_time_to_wait_the_operation_is_looked_at() {
+    let shown = |code| (200, envelope(&operation(code, "")));
+    for (itself, expected) in [
+        (shown(200), "Ok(Success)"),
+        (shown(103), "Err(StillRunning)"),
+        ((404, error_body(404, "Operation not found")), "Ok(Unknown)"),
+    ] {
+        let peer = peer(shown(103), itself);
+        let told = wait(&peer, 1).await.map_err(|why| why.problem);
+        assert_eq!(format!("{told:?}"), expected);
+        assert_eq!(peer.lines(), [format!("GET /1.0/operations/{UUID}")]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
