@@ -40,8 +40,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client over the network. `trust` and `identity` are for HTTPS; a Unix socket has its file permissions. Nothing is
-    /// sent before the first call.
+    /// A client over the network. `trust` and `identity` are for HTTPS; a Unix socket has its file permissions.
+    /// Nothing is sent before the first call.
     #[must_use]
     pub fn new(endpoint: Endpoint, trust: Trust, identity: Option<Arc<ClientIdentity>>) -> Self {
         Self::through(Arc::new(Network), endpoint, trust, identity)
@@ -90,8 +90,8 @@ impl Client {
     /// several members.
     ///
     /// # Errors
-    /// [`IncusError`]; [`Refusal::NotClustered`] when the server is alone; [`Problem::ConnectionChanged`] when the connection
-    /// broke between the two, in which case the next call may succeed.
+    /// [`IncusError`]; [`Refusal::NotClustered`] when the server is alone; [`Problem::ConnectionChanged`] when the
+    /// connection broke between the two, in which case the next call may succeed.
     pub async fn view(&self, by: Instant) -> Result<View, IncusError> {
         let (server, first) = self.server_over(by).await?;
         if !server.clustered {
@@ -106,8 +106,8 @@ impl Client {
         Ok(View { server, members })
     }
 
-    /// What a member has and uses. The request is forwarded to it, and hangs for 10 s and more when it is dead but not yet
-    /// Offline; an error is no evidence of anything.
+    /// What a member has and uses. The request is forwarded to it, and hangs for 10 s and more when it is dead but
+    /// not yet Offline; an error is no evidence of anything.
     ///
     /// # Errors
     /// [`IncusError`].
@@ -116,8 +116,8 @@ impl Client {
         Ok(state.into())
     }
 
-    /// All instances of all projects that this client may see. Hangs for up to 30 s while a member is dead and not yet
-    /// Offline.
+    /// All instances of all projects that this client may see. Hangs for up to 30 s while a member is dead and not
+    /// yet Offline.
     ///
     /// # Errors
     /// [`IncusError`].
@@ -125,8 +125,8 @@ impl Client {
         self.all_instances(false, by).await
     }
 
-    /// As [`instances`](Self::instances), with [`Instance::has_backups`]. The server asks every instance for its state
-    /// for this, so it costs much more.
+    /// As [`instances`](Self::instances), with [`Instance::has_backups`]. The server asks every instance for its
+    /// state for this, so it costs much more.
     ///
     /// # Errors
     /// [`IncusError`].
@@ -204,8 +204,8 @@ impl Client {
             let end = by.min(asked + Duration::from_secs(seconds) + SLICE_MARGIN);
             let ended = match self.object::<Operation>(ask, end).await {
                 Ok((shown, _)) => self.end_of(ask, operation, &shown)?,
-                // That the operation failed, that the wait's time was over, or that there is no such operation: only the
-                // operation itself tells.
+                // That the operation failed, that the wait's time was over, or that there is no such operation: only
+                // the operation itself tells.
                 Err(why) => match (why.refusal(), why.code()) {
                     (Some(Refusal::Untrusted | Refusal::Restricted) | None, _) | (_, None) => {
                         return Err(why);

@@ -58,8 +58,8 @@ fn refused(envelope: Envelope<'_>) -> Problem {
     Problem::Refused { kind: Refusal::of(code, &error), code, text: shown(&error) }
 }
 
-/// Incus says on every answer that it is JSON. What does not is the page of something else, perhaps with JSON in it that
-/// was never meant as an answer.
+/// Incus says on every answer that it is JSON. What does not is the page of something else, perhaps with JSON in it
+/// that was never meant as an answer.
 fn is_json(answer: &Answer) -> Result<(), Problem> {
     let kind = answer.headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let essence = kind.as_deref().and_then(|kind| kind.split(';').next()).map(str::trim);

@@ -82,13 +82,14 @@ pub enum NameProblem {
     Group,
 }
 
-/// Kinds of errors that a server answers with. All others are told apart by code and text only, and by reading the state.
+/// Kinds of errors that a server answers with. All others are told apart by code and text only, and by reading the
+/// state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// This client is not trusted at all (`not authorized`, or `auth` is not `trusted`).
     Untrusted,
-    /// The client is trusted, and this is beyond what it may: another project, or something of the whole cluster. The code is
-    /// 403 or 500.
+    /// The client is trusted, and this is beyond what it may: another project, or something of the whole cluster. The
+    /// code is 403 or 500.
     Restricted,
     /// The server is not part of a cluster.
     NotClustered,
@@ -165,8 +166,8 @@ impl IncusError {
         }
     }
 
-    /// `false` only when not a byte of the request can have reached the server. After `true` for a move or a start, the
-    /// instance is read again before anything is concluded.
+    /// `false` only when not a byte of the request can have reached the server. After `true` for a move or a start,
+    /// the instance is read again before anything is concluded.
     #[must_use]
     pub fn may_have_been_sent(&self) -> bool {
         match &self.problem {

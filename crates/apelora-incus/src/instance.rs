@@ -20,8 +20,8 @@ pub struct Instance {
     pub name: String,
     /// The member it belongs to by the database, also when that member is gone.
     pub location: String,
-    /// The word as it came: `Running`, `Stopped`, `Frozen`, `Error` … `Error` is what every instance of an unreachable member
-    /// shows.
+    /// The word as it came: `Running`, `Stopped`, `Frozen`, `Error` … `Error` is what every instance of an
+    /// unreachable member shows.
     pub status: String,
     /// Its type as it came: `container`, `virtual-machine`.
     pub kind: String,

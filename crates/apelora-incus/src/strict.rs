@@ -29,7 +29,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// A value that may be `null` but must be there: for `#[serde(deserialize_with)]`, which does not take absent as `null`.
+/// A value that may be `null` but must be there: for `#[serde(deserialize_with)]`, which does not take absent as
+/// `null`.
 pub(crate) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {

@@ -150,7 +150,8 @@ async fn what_the_server_cannot_say_is_an_error_and_no_end() {
     }
 }
 
-/// A wait whose connection breaks is made once more; then the operation may be gone, which is not known to be anything.
+/// A wait whose connection breaks is made once more; then the operation may be gone, which is not known to be
+/// anything.
 #[tokio::test(start_paused = true)]
 async fn a_broken_wait_is_repeated() {
     let count = AtomicU64::new(0);
