@@ -75,8 +75,9 @@ impl Bmc {
     pub(crate) async fn start_with(kind: Kind, arguments: &[&str]) -> Self {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let folder =
-            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ipmi-{}-{number}", std::process::id()));
+        // Cargo names a folder to integration tests and benches only.
+        let above = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
+        let folder = above.join(format!("ipmi-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let state = folder.join("power");
         std::fs::write(&state, "on\n").unwrap();
