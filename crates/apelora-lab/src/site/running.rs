@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use serde_json::{Map, Value, json};
 
-use crate::https::{Authority, CertificatePlan, Identity, Life, PkiError, Server, TlsVersion};
+use crate::https::{Authority, CertificatePlan, Identity, PkiError, Server, TlsVersion};
 use crate::ident::{hex, uuid, uuid_text};
 use crate::incus::{Cluster, ClusterError, Happening};
 use crate::ipmi::{self, Account, Level};
@@ -122,13 +122,7 @@ impl Site {
             bmcs.insert(name.to_owned(), MemberBmc { kind, needs_mains, uuid: uuid_text(uuid) });
         }
 
-        let client = Identity::self_signed_p384(&CertificatePlan {
-            common_name: "apelora".to_owned(),
-            dns_names: Vec::new(),
-            addresses: Vec::new(),
-            life: Life::Valid,
-            is_authority: false,
-        })?;
+        let client = Identity::client("apelora")?;
         let projects: Option<Vec<&str>> =
             plan.restricted_to.as_ref().map(|all| all.iter().map(String::as_str).collect());
         cluster.trust(client.der(), projects.as_deref());
