@@ -200,7 +200,8 @@ impl Site {
 
 /// What breaks it. Each returns an error when no member has the name.
 impl Site {
-    /// The operating system of a machine dies, and its instances with it; power stays on.
+    /// The operating system of a machine dies, and its instances with it; power stays on. Nothing happens to a machine
+    /// that is off.
     ///
     /// # Errors
     /// When no member has this name.
@@ -208,7 +209,8 @@ impl Site {
         Ok(self.cluster.crash(member)?)
     }
 
-    /// A machine stands still: power is on, nothing answers, nothing is lost.
+    /// A machine stands still: power is on, nothing answers, nothing is lost. Nothing happens to a machine whose
+    /// operating system does not run.
     ///
     /// # Errors
     /// When no member has this name.
@@ -271,6 +273,14 @@ impl Site {
     /// When no member has this name.
     pub fn is_alive(&self, member: &str) -> Result<bool, SiteError> {
         Ok(self.cluster.is_alive(member)?)
+    }
+
+    /// Whether a machine is on the cluster's network.
+    ///
+    /// # Errors
+    /// When no member has this name.
+    pub fn is_connected(&self, member: &str) -> Result<bool, SiteError> {
+        Ok(self.cluster.is_connected(member)?)
     }
 
     /// The machines on which an instance really runs.

@@ -249,15 +249,15 @@ async fn the_api_of_a_member_can_be_broken_by_itself() {
     cluster.set_api_fault("m1", Some(ApiFault::Garbage(502))).unwrap();
     assert_eq!(get(&cluster, "m1", "/1.0").await, (502, json!(null)));
     cluster.set_api_fault("m1", Some(ApiFault::Silent)).unwrap();
-    let hour = Duration::from_secs(3600);
-    assert!(timeout(hour, cluster.ask("m1", "GET", "/1.0", None)).await.is_err());
+    let minutes = Duration::from_secs(600);
+    assert!(timeout(minutes, cluster.ask("m1", "GET", "/1.0", None)).await.is_err());
     // The others see nothing of it.
     assert_eq!(status(&cluster, "m2", "m1").await, "Online");
     cluster.set_api_fault("m1", None).unwrap();
     assert_eq!(get(&cluster, "m1", "/1.0").await.0, 200);
 
     cluster.crash("m2").unwrap();
-    assert!(timeout(hour, cluster.ask("m2", "GET", "/1.0", None)).await.is_err());
+    assert!(timeout(minutes, cluster.ask("m2", "GET", "/1.0", None)).await.is_err());
     cluster.kill_daemon("m3").unwrap();
     assert_eq!(cluster.ask("m3", "GET", "/1.0", None).await.unwrap(), None);
     // Its instances run on.

@@ -243,12 +243,12 @@ async fn dead_machines_are_silent_and_dead_daemons_refuse() {
     let cluster = Arc::new(recorded().await);
     let us = Identity::client("us").unwrap();
     cluster.trust(us.der(), None);
-    let hour = Duration::from_secs(3600);
+    let minutes = Duration::from_secs(600);
     cluster.crash("m1").unwrap();
     cluster.hang("m2").unwrap();
     cluster.cut_off("m3").unwrap();
     for member in ["m1", "m2", "m3"] {
-        assert!(timeout(hour, ask(&cluster, member, Some(&us), "/1.0")).await.is_err(), "{member}");
+        assert!(timeout(minutes, ask(&cluster, member, Some(&us), "/1.0")).await.is_err(), "{member}");
     }
     // Those on the machine itself are not cut off from it.
     assert!(cluster.ask("m3", "GET", "/1.0", None).await.unwrap().is_some());
