@@ -58,6 +58,10 @@ impl Drop for Bmc {
     fn drop(&mut self) {
         self.child.kill().expect("the BMC runs");
         self.child.wait().expect("the BMC ends");
+        // What it wrote is kept for whoever wants to know why a test failed.
+        if let Some(folder) = self.state.parent().filter(|_| !std::thread::panicking()) {
+            drop(std::fs::remove_dir_all(folder));
+        }
     }
 }
 
