@@ -66,6 +66,15 @@ fn two_fresh_readings_a_renewal_apart_with_a_watchdog() {
 }
 
 #[test]
+fn the_second_reading_needs_a_look_of_its_own() {
+    let dead = || row(2, HostState::Dead, 859);
+    let mut not_looked = reading(20, dead());
+    not_looked.hosts[1].last_check = 1_000;
+    assert!(not_looked.doubts(2).is_empty(), "fresh enough to be believed");
+    assert!(!judge(vec![reading(0, dead()), not_looked], &config(true), &seen()));
+}
+
+#[test]
 fn anything_that_changed_is_no_proof() {
     let dead = || row(2, HostState::Dead, 859);
     let changed: [fn(&mut HostRow); 6] = [
