@@ -1,0 +1,5 @@
+//! The shell on a virtual time, around the real machine.
+
+mod course;
+mod rig;
+mod trouble;
