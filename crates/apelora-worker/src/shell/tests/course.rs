@@ -91,7 +91,7 @@ async fn a_worker_that_is_stopped_lets_the_lease_go() {
 #[tokio::test(start_paused = true)]
 async fn dry_run_stops_before_the_permit() {
     let rig = Rig::new();
-    let mut worker = rig.start_with(|config| config.dry_run = true);
+    let mut worker = rig.start_through(|outside| outside.config.dry_run = true);
     pass(20).await;
     rig.fail("s3");
     pass(120).await;

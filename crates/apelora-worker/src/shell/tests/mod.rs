@@ -2,4 +2,5 @@
 
 mod course;
 mod rig;
+mod site;
 mod trouble;

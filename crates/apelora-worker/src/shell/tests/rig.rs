@@ -70,14 +70,13 @@ impl Rig {
 
     pub(super) fn outside(
         &self,
-        change: impl FnOnce(&mut WorkerConfig),
+        change: impl FnOnce(&mut Outside),
     ) -> (Arc<Outside>, mpsc::UnboundedReceiver<Notice>) {
         let mut config = WorkerConfig::new("worker");
         config.providers.allow_lab = true;
-        change(&mut config);
         let (sender, heard) = mpsc::unbounded_channel();
         let ids = Arc::clone(&self.ids);
-        let outside = Outside {
+        let mut outside = Outside {
             config,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             wall: Arc::new(|| Duration::from_secs(1_800_000_000)),
@@ -91,19 +90,37 @@ impl Rig {
             metrics: Metrics::new(),
             health: Health::default(),
         };
+        change(&mut outside);
         (Arc::new(outside), heard)
     }
 
     /// Starts a worker.
     pub(super) fn start(&self) -> Running {
-        self.start_with(|_| {})
+        self.start_through(|_| {})
     }
 
-    pub(super) fn start_with(&self, change: impl FnOnce(&mut WorkerConfig)) -> Running {
+    /// Starts a worker with another outside.
+    pub(super) fn start_through(&self, change: impl FnOnce(&mut Outside)) -> Running {
         let (outside, heard) = self.outside(change);
         let (stop, stopped) = watch::channel(false);
         let life = tokio::spawn(live(Arc::clone(&outside), stopped));
         Running { outside, life, stop, heard, told: Vec::new() }
+    }
+
+    /// Waits for something, for so many seconds at most.
+    pub(super) async fn wait(&self, secs: u64, what: &str, is: impl Fn(&Self) -> bool) {
+        for _ in 0..secs * 10 {
+            if is(self) {
+                return;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        panic!("not within {secs} s: {what}");
+    }
+
+    /// How many members are stored as Online.
+    pub(super) fn known_online(&self) -> usize {
+        self.base.store.lock().unwrap().members.values().filter(|m| m.online).count()
     }
 
     /// The member fails: the cluster says so.
@@ -182,6 +199,37 @@ impl Running {
         self.life.abort();
         let _ = self.life.await;
         self.told
+    }
+}
+
+/// Lets the virtual time run while sockets do real work, which it would overtake otherwise.
+pub(super) struct Pace(Arc<AtomicU64>, JoinHandle<()>);
+
+/// So many times as fast as real time.
+pub(super) fn at_pace(times: u64) -> Pace {
+    let pace = Arc::new(AtomicU64::new(times));
+    let times = Arc::clone(&pace);
+    let running = tokio::spawn(async move {
+        loop {
+            // The virtual time does not jump by itself while a blocking task is at work.
+            let began = std::time::Instant::now();
+            tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(2))).await.unwrap();
+            let times = u32::try_from(times.load(Ordering::Relaxed)).unwrap();
+            tokio::time::advance(began.elapsed().min(Duration::from_millis(10)) * times).await;
+        }
+    });
+    Pace(pace, running)
+}
+
+impl Pace {
+    pub(super) fn set(&self, times: u64) {
+        self.0.store(times, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Pace {
+    fn drop(&mut self) {
+        self.1.abort();
     }
 }
 
