@@ -55,7 +55,7 @@ impl Lab {
         Self { rig, cluster, trust, identity: Arc::new(identity), _folder: folder }
     }
 
-    fn endpoints(&self) -> Cluster {
+    pub(super) fn endpoints(&self) -> Cluster {
         let config = IncusConfig { urls: self.cluster.urls().to_vec(), ..IncusConfig::default() };
         let endpoint = |url: &String| apelora_incus::endpoint(url).unwrap();
         let endpoints = config.urls.iter().map(endpoint).collect();
