@@ -8,7 +8,7 @@ pub mod bmc_map;
 pub mod check;
 mod config;
 mod health;
-mod leases;
+pub mod leases;
 mod metrics;
 mod notice;
 mod observe;

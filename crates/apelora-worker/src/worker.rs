@@ -13,7 +13,6 @@ use tracing::info;
 use crate::bmc_map::MapFile;
 use crate::config::{WorkerConfig, WorkerError};
 use crate::health::{self, Health};
-use crate::leases::LeaseSource;
 use crate::metrics::Metrics;
 use crate::notice::{Notice, Notices};
 use crate::provider::Providers;
@@ -71,7 +70,6 @@ pub async fn bind(config: WorkerConfig, parts: Parts) -> Result<Worker, WorkerEr
         cluster: Cluster::Incus(cluster),
         bmcs: Bmcs::Real(Providers::new(config.providers.clone(), parts.secrets)),
         map: Maps::File(map),
-        leases: LeaseSource::default(),
         notices: Notices::new(parts.notices),
         metrics: Metrics::new(),
         health: Health::default(),

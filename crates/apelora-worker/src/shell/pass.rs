@@ -7,7 +7,7 @@ use apelora_fencing::Ticket;
 use apelora_fencing::event::Pass;
 use apelora_fencing::map::MapState;
 use apelora_fencing::name::RecordId;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::answer::{Answer, Answers};
 use super::outside::Outside;
@@ -38,7 +38,8 @@ pub(crate) struct Passed {
 /// Reads everything for the pass with this ticket.
 pub(super) async fn gather(outside: Arc<Outside>, ticket: Ticket, answers: Answers) {
     let Sight { view, second, healing, own_host } = outside.cluster.look(&outside.clock).await;
-    let leases = timeout(LEASES_LIMIT, outside.leases.read(&*outside.clock)).await.unwrap_or_default();
+    let by = Instant::now() + LEASES_LIMIT;
+    let leases = outside.config.lease_source.read(&*outside.clock, by).await;
     let (stored, stored_problem) = match timeout(STORED_LIMIT, outside.database.persisted()).await {
         Ok(Ok(stored)) => (Some(stored), None),
         Ok(Err(problem)) => (None, Some(problem)),
