@@ -137,6 +137,24 @@ impl fmt::Display for Notice {
             Self::StartRefused { project, instance, problem } => {
                 write!(f, "Instance {instance} (project {project}) does not run: {problem}.")
             }
+            Self::Stays { project, instance, member, sentence } => {
+                write!(f, "Instance {instance} (project {project}) of {member} is not restarted: {sentence}")
+            }
+            Self::GaveUp { project, instance, why, doubtful, .. } => {
+                if *doubtful {
+                    f.write_str("DANGER: ")?;
+                }
+                write!(f, "The restart of instance {instance} (project {project}) was given up: {why}.")
+            }
+            Self::Recovered { member, restarted, moved, stayed, gave_up } => write!(
+                f,
+                "Everything that {member} ran is taken care of: {restarted} restarted elsewhere, {moved} moved and not started, {stayed} stay, {gave_up} given up."
+            ),
+            Self::MayRunTwice { member, instances, because } => write!(
+                f,
+                "DANGER: {member} is back, and {because}: it may still run what was started elsewhere meanwhile, which destroys its data. Look at it now, and stop there what runs twice: {}.",
+                instances.join(", ")
+            ),
         }
     }
 }
