@@ -22,6 +22,7 @@ pub mod proof;
 mod reading;
 pub mod reason;
 pub mod record;
+pub mod recovery;
 pub mod replay;
 pub mod restart;
 pub mod status;
