@@ -6,11 +6,27 @@ use apelora_maintenance::Stamp;
 use time::{OffsetDateTime, PrimitiveDateTime};
 use uuid::Uuid;
 
-/// The environment of this process.
+use crate::config::BMC_SECRET_PREFIX;
+
+/// The environment of this process. BMC secrets have their names only: their values are read at the moment of use.
 pub(crate) fn environment() -> Vec<(OsString, OsString)> {
     #[expect(clippy::disallowed_methods, reason = "the one place where the environment is read")]
     let variables = std::env::vars_os();
-    variables.collect()
+    variables
+        .map(|(name, value)| match name.to_string_lossy().starts_with(BMC_SECRET_PREFIX) {
+            true => (name, OsString::new()),
+            false => (name, value),
+        })
+        .collect()
+}
+
+/// The value of a BMC secret, at the moment of use.
+pub(crate) fn bmc_secret(name: &str) -> Option<OsString> {
+    if !name.starts_with(BMC_SECRET_PREFIX) {
+        return None;
+    }
+    #[expect(clippy::disallowed_methods, reason = "the one place where a BMC secret is read")]
+    std::env::var_os(name)
 }
 
 /// The time now, in UTC.

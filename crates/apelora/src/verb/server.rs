@@ -8,11 +8,16 @@ use apelora_store::{BackfillProgress, Store, StoreConfig};
 use super::db::{BACKFILL_BATCH, Tenths};
 use crate::config::{OneLine, Provenance, ServerConfig};
 use crate::failure::Failure;
-use crate::{logging, real, signals, upkeep};
+use crate::{filesystem, logging, real, signals, upkeep};
 
 pub(super) fn run(config: ServerConfig, provenance: &Provenance) -> Result<(), Failure> {
+    let warning = filesystem::check(&config.database_url)?;
     logging::start(&config.log);
     logging::provenance(provenance);
+    logging::secrets_of_another(provenance);
+    if let Some(warning) = warning {
+        tracing::warn!("{warning}");
+    }
     tokio::runtime::Runtime::new()?.block_on(serve(config))
 }
 
