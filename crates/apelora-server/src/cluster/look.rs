@@ -11,6 +11,7 @@ use apelora_fencing::status::{MappedStatus, MemberStatus, PassStatus, Status};
 use apelora_store::{FenceRecord, LeaseState, RecordQuery, StatusRow, StoredMember};
 use serde_json::Value;
 
+use super::figures::Figures;
 use super::view::{Leader, secs};
 use crate::app::{App, store_error};
 use crate::error::ApiError;
@@ -35,6 +36,14 @@ pub(super) struct Look {
 }
 
 impl App {
+    /// What is counted for alerts.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub(crate) async fn figures(&self) -> Result<Figures, ApiError> {
+        Ok(Figures::of(&self.look().await?))
+    }
+
     /// Looks once. What is read one after the other may differ by a pass.
     ///
     /// # Errors
@@ -126,9 +135,14 @@ impl Look {
         self.stored.keys().chain(judged).chain(mapped).cloned().collect()
     }
 
+    /// Whether some worker holds the lease.
+    pub(super) const fn leads(&self) -> bool {
+        self.lease.expires_in.is_some()
+    }
+
     /// Who leads, and whether what it reported is current.
     pub(super) fn leader(&self) -> Leader {
-        let leads = self.lease.expires_in.is_some();
+        let leads = self.leads();
         Leader {
             state: if leads { "leading" } else { "none" },
             holder: self.lease.holder.filter(|_| leads).map(|holder| holder.0.to_string()),

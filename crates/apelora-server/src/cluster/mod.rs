@@ -5,6 +5,7 @@
 
 mod audit;
 mod csv;
+mod figures;
 mod look;
 mod members;
 mod record;
@@ -19,6 +20,7 @@ use serde::Serialize;
 use tracing::error;
 
 pub(crate) use audit::{AuditRow, AuditTrail};
+pub(crate) use figures::{Figures, Gauges};
 pub(crate) use route::ClusterRoute;
 
 use crate::baremetal::Call;
