@@ -63,7 +63,7 @@ impl Server {
         let api = Arc::new(Api {
             admission: Admission::new(&config.limits),
             metrics: Metrics::new(store.clone()),
-            app: App::new(store, sources, config.host.clone()),
+            app: App::new(store, sources, config.host.clone(), config.settings.clone()),
             authenticator,
             policy,
             max: config.max_microversion,

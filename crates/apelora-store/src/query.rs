@@ -166,21 +166,29 @@ pub struct EntryQuery {
     pub limit: u32,
 }
 
-/// Which rows of the audit trail; conditions that are given all hold. Oldest first.
+/// Which rows of the audit trail; conditions that are given all hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuditQuery {
     /// The node's uuid.
     pub node_uuid: Option<String>,
+    /// The node's name at that time.
+    pub node_name: Option<String>,
+    /// The cluster member.
+    pub member: Option<String>,
     /// The action, such as `maintenance.asserted`.
     pub action: Option<String>,
+    /// The outcome: `success`, `failed` or `refused`.
+    pub outcome: Option<String>,
     /// The acting user.
     pub user: Option<String>,
     /// At or after this time.
     pub from: Option<PrimitiveDateTime>,
     /// Before this time.
     pub until: Option<PrimitiveDateTime>,
-    /// After the row of this sequence number.
+    /// After the row of this sequence number, in the order of the list.
     pub after: Option<i64>,
+    /// From the newest row to the oldest; the other way round otherwise.
+    pub newest_first: bool,
     /// At most this many rows.
     pub limit: u32,
 }

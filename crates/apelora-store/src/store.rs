@@ -258,7 +258,7 @@ impl Store {
         Ok(entry::counts(&mut self.reader().await?).await?)
     }
 
-    /// Rows of the audit trail, oldest first.
+    /// Rows of the audit trail.
     ///
     /// # Errors
     /// Only of the database.

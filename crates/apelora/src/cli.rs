@@ -1,5 +1,7 @@
 //! The command line.
 
+mod audit;
+mod member;
 mod node;
 mod policy;
 
@@ -8,6 +10,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use audit::{Audit, AuditFormat, ListAudit};
+pub(crate) use member::{Bmc, ConfirmOff, ExplainMember, Member, Settings, ShowMember, TrustBmc};
 pub(crate) use node::{
     AddEntry, ClearMaintenance, CreateNode, DeleteNode, ListEntries, ListNodes, Maintenance, Node,
     NodeFields, RemoveEntries, SetMaintenance, SetNode, ShowNode,
@@ -44,9 +48,21 @@ pub(crate) enum Verb {
     /// Ask who may do what, and why.
     #[command(subcommand)]
     Policy(Policy),
+    /// Look at the cluster's members and say that one is off.
+    #[command(subcommand)]
+    Member(Box<Member>),
+    /// Look after the management controllers of the servers.
+    #[command(subcommand)]
+    Bmc(Box<Bmc>),
     /// Look into decisions about switching servers off.
     #[command(subcommand)]
-    Fence(Fence),
+    Fence(Box<Fence>),
+    /// Read the audit trail.
+    #[command(subcommand)]
+    Audit(Audit),
+    /// Look at the settings in force.
+    #[command(subcommand)]
+    Settings(Box<Settings>),
     /// Print the version of the program and of the API that it serves.
     Version {
         #[command(flatten)]
@@ -94,6 +110,8 @@ pub(crate) type Remote = Asked<ClientSettings>;
 pub(crate) enum Fence {
     /// Decide again on worlds as they are stored with each decision: JSON in, one JSON line for each out.
     Replay,
+    /// Ask the control plane what was decided last about a member, guard by guard, with the numbers.
+    Explain(ExplainMember),
 }
 
 /// Look back at what happened to a node.

@@ -1,12 +1,12 @@
 //! `apelora_audit`: append-only.
 
 use apelora_maintenance::{AuditEvent, json};
-use sea_query::{Expr, ExprTrait, Order, Query};
+use sea_query::{Expr, ExprTrait, Query};
 use time::PrimitiveDateTime;
 
 use super::{CHUNK, Reader};
-use crate::engine::{Class, Conn, Fault};
-use crate::{AuditQuery, AuditRecord, Kind};
+use crate::engine::{Class, Conn, Fault, beyond};
+use crate::{AuditQuery, AuditRecord, Direction, Kind};
 
 const TABLE: &str = "apelora_audit";
 
@@ -69,18 +69,39 @@ pub(crate) async fn insert(conn: &mut Conn, events: &[AuditEvent]) -> Result<(),
     Ok(())
 }
 
-/// Rows of the trail, oldest first.
+/// Rows of the trail, in the order that is asked for.
 pub(crate) async fn list(conn: &mut Conn, query: &AuditQuery) -> Result<Vec<AuditRecord>, Fault> {
-    let AuditQuery { node_uuid, action, user, from, until, after, limit } = query;
+    let AuditQuery {
+        node_uuid,
+        node_name,
+        member,
+        action,
+        outcome,
+        user,
+        from,
+        until,
+        after,
+        newest_first,
+        limit,
+    } = query;
+    let direction = if *newest_first { Direction::Descending } else { Direction::Ascending };
     let mut select = Query::select();
     select.columns(COLUMNS.map(|(name, _)| name)).from(TABLE);
-    for (column, wanted) in [("node_uuid", node_uuid), ("action", action), ("user", user)] {
+    for (column, wanted) in [
+        ("node_uuid", node_uuid),
+        ("node_name", node_name),
+        ("member", member),
+        ("action", action),
+        ("outcome", outcome),
+        ("user", user),
+    ] {
         select.and_where_option(wanted.as_deref().map(|wanted| Expr::col(column).eq(wanted)));
     }
     select.and_where_option(from.map(|from| Expr::col("at").gte(from)));
     select.and_where_option(until.map(|until| Expr::col("at").lt(until)));
-    select.and_where_option(after.map(|after| Expr::col("seq").gt(after)));
-    select.order_by("seq", Order::Asc).limit(u64::from(*limit));
+    select.and_where_option(after.map(|after| beyond("seq", direction, after)));
+    conn.engine().order(&mut select, "seq", direction, false);
+    select.limit(u64::from(*limit));
     let rows = conn.fetch(conn.engine().build(&select), &COLUMNS.map(|(_, kind)| kind)).await?;
     rows.into_iter()
         .map(|row| {

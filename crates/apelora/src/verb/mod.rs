@@ -1,19 +1,23 @@
 //! The verbs of the command line.
 
+mod audit;
+mod confirm;
 mod db;
 mod demo;
 mod fence;
 mod history;
 mod maintenance;
+mod member;
 mod node;
 mod policy;
 mod remote;
 mod server;
+mod settings;
 mod version;
 
 use std::ffi::OsString;
 
-use crate::cli::{Cli, Process, Verb};
+use crate::cli::{Bmc, Cli, Process, Verb};
 use crate::config::{Configuration, OneLine, Provenance, Sources, load};
 use crate::failure::Failure;
 
@@ -32,7 +36,13 @@ pub(crate) fn run(cli: Cli, environment: Vec<(OsString, OsString)>) -> Result<()
         Verb::Node(verb) => node::run(*verb, environment),
         Verb::History(verb) => history::run(verb, environment),
         Verb::Policy(verb) => policy::run(verb, environment),
-        Verb::Fence(verb) => fence::run(&verb),
+        Verb::Member(verb) => member::run(*verb, environment),
+        Verb::Bmc(verb) => match *verb {
+            Bmc::Trust(options) => member::trust(options, environment),
+        },
+        Verb::Fence(verb) => fence::run(*verb, environment),
+        Verb::Audit(verb) => audit::run(verb, environment),
+        Verb::Settings(verb) => settings::run(*verb, environment),
         Verb::Version { output } => version::print(output.format),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use apelora_fencing::status::SettingStatus;
 use apelora_server::{Microversion, Server, ServerConfig as HttpConfig, Sources, StartError};
 use apelora_store::{BackfillProgress, Store, StoreConfig};
 
@@ -18,16 +19,17 @@ pub(super) fn run(config: ServerConfig, provenance: &Provenance) -> Result<(), F
     if let Some(warning) = warning {
         tracing::warn!("{warning}");
     }
-    tokio::runtime::Runtime::new()?.block_on(serve(config))
+    tokio::runtime::Runtime::new()?.block_on(serve(config, provenance.effective.clone()))
 }
 
-async fn serve(config: ServerConfig) -> Result<(), Failure> {
+async fn serve(config: ServerConfig, settings: Vec<SettingStatus>) -> Result<(), Failure> {
     let stop = signals::stop_requested()?;
     let host = config.host.unwrap_or_else(real::host_name);
     let http = HttpConfig {
         auth: config.auth,
         policy: config.policy,
         tls: config.tls,
+        settings,
         max_microversion: config.pin.unwrap_or(Microversion::MAX),
         ..HttpConfig::new(config.listen, host.as_str())
     };
