@@ -2,6 +2,7 @@
 
 pub mod bmc_map;
 pub mod check;
+pub mod leases;
 mod provider;
 pub mod secret;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::peer::{Act, Peer};
-use crate::recorded::{Answers, RECORDINGS, file, runs};
+use crate::recorded::{Answers, RECORDINGS, file};
 
 fn word(state: HostState) -> &'static str {
     match state {
@@ -21,6 +21,15 @@ fn word(state: HostState) -> &'static str {
 
 fn line<'a>(text: &'a str, key: &str) -> &'a str {
     text.lines().find_map(|l| l.trim().strip_prefix(key)?.strip_prefix('=')).unwrap()
+}
+
+/// The runs of one recording that have all three outputs.
+fn runs(commands: &Value) -> Vec<String> {
+    let commands = commands.as_object().unwrap();
+    let runs = commands.keys().filter_map(|k| k.strip_suffix("-host_status-D"));
+    let whole =
+        |run: &&str| ["gets", "status-D"].iter().all(|w| commands.contains_key(&format!("{run}-{w}")));
+    runs.filter(whole).map(str::to_owned).collect()
 }
 
 #[tokio::test]

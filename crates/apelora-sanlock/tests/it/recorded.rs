@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::peer;
+use super::peer;
 
 /// The recordings' file names without their endings.
 pub(crate) const RECORDINGS: [&str; 2] = ["sanlock-io1", "sanlock-io10"];
@@ -29,15 +29,6 @@ pub(crate) fn file(name: &str) -> Value {
 #[expect(clippy::disallowed_methods, reason = "the one place where these tests read the environment")]
 fn named_folder() -> Option<PathBuf> {
     std::env::var("APELORA_TEST_DATA").ok().map(PathBuf::from)
-}
-
-/// The runs of one recording that have all three outputs.
-pub(crate) fn runs(commands: &Value) -> Vec<String> {
-    let commands = commands.as_object().unwrap();
-    let runs = commands.keys().filter_map(|k| k.strip_suffix("-host_status-D"));
-    let whole =
-        |run: &&str| ["gets", "status-D"].iter().all(|w| commands.contains_key(&format!("{run}-{w}")));
-    runs.filter(whole).map(str::to_owned).collect()
 }
 
 /// What a daemon answered in one run, by command.
