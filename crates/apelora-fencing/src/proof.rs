@@ -316,6 +316,11 @@ impl SendPermit {
         self.map
     }
 
+    /// When it ends.
+    pub const fn until(&self) -> BootTime {
+        self.until
+    }
+
     /// Whether a request may start now. Asked directly before the first byte leaves.
     pub fn allows(&self, now: BootTime) -> bool {
         now < self.until

@@ -57,6 +57,8 @@ pub struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     driver: Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>,
     ended: bool,
+    /// What the peer said about TLS when it ended the connection between two requests.
+    farewell: Option<TlsRefusal>,
     abandoned: bool,
     host: HeaderValue,
     meter: Arc<Meter>,
@@ -170,6 +172,7 @@ impl Connection {
             sender,
             driver: Box::pin(driver),
             ended: false,
+            farewell: None,
             abandoned: false,
             host,
             meter,
@@ -211,10 +214,13 @@ impl Connection {
         }
         // Lets the runtime collect the sockets' news.
         tokio::task::yield_now().await;
-        let Self { sender, driver, ended, .. } = self;
+        let Self { sender, driver, ended, farewell, .. } = self;
         let ready = poll_fn(|cx| {
-            if !*ended && driver.as_mut().poll(cx).is_ready() {
+            if !*ended && let Poll::Ready(end) = driver.as_mut().poll(cx) {
                 *ended = true;
+                if let Some(Cause::Tls(refused)) = end.err().map(|why| cause(&why)) {
+                    *farewell = Some(refused);
+                }
             }
             match sender.poll_ready(cx) {
                 Poll::Ready(ready) => Poll::Ready(ready.is_ok() && !*ended),
@@ -237,7 +243,11 @@ impl Connection {
             return Err(HttpError::NotSent(Cause::Abandoned));
         }
         if !self.ready(by).await {
-            return Err(if Instant::now() >= by { too_late() } else { HttpError::NotSent(Cause::Closed) });
+            return Err(match self.farewell.clone() {
+                Some(refused) => HttpError::NotSent(Cause::Tls(refused)),
+                None if Instant::now() >= by => too_late(),
+                None => HttpError::NotSent(Cause::Closed),
+            });
         }
         self.send_now(request, by).await
     }
