@@ -176,12 +176,14 @@ impl Look {
                 "The report of the worker that leads cannot be read ({why}): bring server and worker to one version."
             );
         };
-        let (worker, age) = (&report.worker, ago(self.pass_age().unwrap_or(row.age)));
-        match (leads, self.is_current()) {
+        let worker = &report.worker;
+        let Some(pass) = self.pass_age() else {
+            return format!("Worker {worker} has taken the lead and has not judged the cluster yet.");
+        };
+        let age = ago(pass);
+        let mut sentence = match (leads, self.is_current()) {
             (true, true) if row.epoch == self.lease.epoch => {
-                let dry =
-                    if report.dry_run { " It runs with --dry-run and switches nothing off." } else { "" };
-                format!("Worker {worker} leads (epoch {epoch}); its last pass was {age}.{dry}")
+                format!("Worker {worker} leads (epoch {epoch}); its last pass was {age}.")
             }
             (true, true) => format!(
                 "A worker has taken the lead (epoch {epoch}) and has not reported yet; the last pass of {worker} was {age}."
@@ -194,7 +196,15 @@ impl Look {
                 "No worker leads, and the last pass was {age}: nothing is watched and what is shown is old. Start \
                  `apelora worker`, or look at its log."
             ),
+        };
+        if report.dry_run {
+            sentence.push_str(" It runs with --dry-run and switches nothing off.");
         }
+        if let Some(problem) = self.pass().and_then(|pass| pass.problem.as_ref()) {
+            sentence.push_str(" The members could not be read: ");
+            sentence.push_str(problem);
+        }
+        sentence
     }
 }
 

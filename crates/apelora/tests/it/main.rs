@@ -9,6 +9,7 @@ mod demo;
 mod disk;
 mod fence;
 mod maintenance;
+mod members;
 mod nodes;
 mod policy;
 mod running;
