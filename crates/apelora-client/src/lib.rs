@@ -23,6 +23,7 @@ mod error;
 mod history;
 mod keystone;
 mod link;
+mod member;
 mod node;
 mod openstack;
 mod retry;
@@ -33,14 +34,14 @@ pub use apelora_http::Trust;
 pub use audit::{AuditFilter, AuditForm, AuditPage, AuditPosition, AuditRow};
 pub use auth::{Auth, Domain, Interface, LogIn, Named, Proof, Scope};
 pub use client::{Client, Config};
-pub use cluster::{
+pub use entry::{Entry, NewEntry};
+pub use error::{ClientError, Refusal};
+pub use history::HistoryRecord;
+pub use member::{
     BmcMap, Check, ConfirmedOff, Evidence, Explanation, FenceRecord, Guard, InProgress, Instance,
     InstanceCounts, Judged, Leader, MapEntry, Member, MemberDetail, Members, Proof as MemberProof, Reason,
     Recovery, Setting, Settings, Shown, StoredProof, Trusted,
 };
-pub use entry::{Entry, NewEntry};
-pub use error::{ClientError, Refusal};
-pub use history::HistoryRecord;
 pub use node::{Node, NodeQuery, PatchOp};
 pub use openstack::{Variables, from_variables};
 pub use retry::Retry;

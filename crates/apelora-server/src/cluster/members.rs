@@ -9,10 +9,10 @@ use apelora_store::{
 };
 use serde_json::Value;
 
+use super::detail::{Explanation, Guard, Instance, MemberDetail, Recovery, StoredProof};
 use super::look::Look;
 use super::view::{
-    BmcMap, Check, Explanation, Guard, Instance, InstanceCounts, Judged, MapEntry, Member, MemberDetail,
-    Members, OpenFenceRecord, Proof, Recovery, StoredProof, secs,
+    BmcMap, Check, InstanceCounts, Judged, MapEntry, Member, Members, OpenFenceRecord, Proof, secs,
 };
 use super::{member_name, no_member, record};
 use crate::app::{App, store_error};
@@ -165,13 +165,13 @@ async fn detail(app: &App, look: &Look, name: &MemberName) -> Result<MemberDetai
         node_uuid: node.map(|row| row.facts().uuid),
         mapped: look.mapped(name).map(MapEntry::from),
         guards: guards(look, name),
-        proofs: proofs.into_iter().map(proof).collect(),
+        proofs: proofs.iter().map(proof).collect(),
         records,
         instances: instances(look, name, &recoveries, &inventory),
     })
 }
 
-fn proof(row: ProofRow) -> StoredProof {
+fn proof(row: &ProofRow) -> StoredProof {
     StoredProof {
         id: row.id.to_string(),
         kind: kind(row.kind).to_owned(),

@@ -5,6 +5,7 @@
 
 mod audit;
 mod csv;
+pub(crate) mod detail;
 mod figures;
 mod look;
 mod members;

@@ -5,7 +5,8 @@ use apelora_fencing::record::RecordStatus;
 use apelora_store::{EvidenceRow, FenceRecord as Row, RecordQuery};
 use uuid::Uuid;
 
-use super::view::{Evidence, FenceRecord, FenceRecords, Reason, secs};
+use super::detail::{Evidence, FenceRecord, FenceRecords};
+use super::view::{Reason, secs};
 use crate::app::store_error;
 use crate::authorise::{self, authorise};
 use crate::baremetal::{Call, PAGE_MAX};

@@ -38,7 +38,7 @@ pub(super) async fn confirm_off(call: &Call<'_>, name: &str) -> Result<Success, 
     let confirmed = match call.app.store().confirm_off(&word, &call.app.stamp()).await {
         Ok(confirmed) => confirmed,
         Err(ConfirmError::Refused(why)) => return Err(refused(&word.member, shown, why)),
-        Err(other) => return Err(failed(other, &word.member)),
+        Err(other) => return Err(failed(&other, &word.member)),
     };
     info!(member = ?word.member.as_str(), incarnation = shown.0, user = ?word.by.user, "a person confirmed a member off");
     let warnings: Vec<String> = confirmed.warnings.iter().map(ToString::to_string).collect();
@@ -75,7 +75,7 @@ pub(super) async fn trust(call: &Call<'_>, name: &str) -> Result<Success, ApiErr
         Err(ConfirmError::Refused(why)) => {
             return Err(ApiError::conflict(format!("{} {}", why.sentence(), why.remedy())));
         }
-        Err(other) => return Err(failed(other, &member)),
+        Err(other) => return Err(failed(&other, &member)),
     };
     info!(member = ?member.as_str(), user = ?by.user, was_distrusted, "a person trusts the mapping of a member");
     super::json(&Trusted { member: member.to_string(), was_distrusted })
@@ -152,8 +152,8 @@ fn refused(member: &MemberName, shown: Incarnation, why: ReasonCode) -> ApiError
     ApiError::conflict(format!("{}: {sentence}", why.as_str()))
 }
 
-fn failed(failure: ConfirmError, member: &MemberName) -> ApiError {
-    match &failure {
+fn failed(failure: &ConfirmError, member: &MemberName) -> ApiError {
+    match failure {
         ConfirmError::Unavailable(cause) => {
             error!(?cause, "the database is not available");
             ApiError::unavailable(failure.to_string(), RETRY_AFTER)

@@ -3,7 +3,7 @@
 use utoipa::openapi::ComponentsBuilder;
 
 use super::{Answer, BAD, FORBIDDEN, shows};
-use crate::cluster::{AuditRow, AuditTrail, view};
+use crate::cluster::{AuditRow, AuditTrail, detail, view};
 use crate::endpoints as e;
 
 /// With everything that the cluster API shows and takes.
@@ -17,18 +17,18 @@ pub(super) fn schemas(components: ComponentsBuilder) -> ComponentsBuilder {
         .schema_from::<view::Member>()
         .schema_from::<view::Judged>()
         .schema_from::<view::Proof>()
-        .schema_from::<view::StoredProof>()
+        .schema_from::<detail::StoredProof>()
         .schema_from::<view::OpenFenceRecord>()
         .schema_from::<view::Check>()
         .schema_from::<view::InstanceCounts>()
-        .schema_from::<view::MemberDetail>()
-        .schema_from::<view::Guard>()
-        .schema_from::<view::FenceRecords>()
-        .schema_from::<view::FenceRecord>()
-        .schema_from::<view::Evidence>()
-        .schema_from::<view::Instance>()
-        .schema_from::<view::Recovery>()
-        .schema_from::<view::Explanation>()
+        .schema_from::<detail::MemberDetail>()
+        .schema_from::<detail::Guard>()
+        .schema_from::<detail::FenceRecords>()
+        .schema_from::<detail::FenceRecord>()
+        .schema_from::<detail::Evidence>()
+        .schema_from::<detail::Instance>()
+        .schema_from::<detail::Recovery>()
+        .schema_from::<detail::Explanation>()
         .schema_from::<view::ConfirmOff>()
         .schema_from::<view::ConfirmedOff>()
         .schema_from::<view::TrustAgain>()
