@@ -166,7 +166,7 @@ pub struct EntryQuery {
     pub limit: u32,
 }
 
-/// Which rows of the audit trail; conditions that are given all hold.
+/// A page of the audit trail; conditions that are given all hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuditQuery {
     /// The node's uuid.
@@ -177,7 +177,7 @@ pub struct AuditQuery {
     pub member: Option<String>,
     /// The action, such as `maintenance.asserted`.
     pub action: Option<String>,
-    /// The outcome: `success`, `failed` or `refused`.
+    /// How it ended: `success`, `failed` or `refused`.
     pub outcome: Option<String>,
     /// The acting user.
     pub user: Option<String>,
@@ -185,10 +185,10 @@ pub struct AuditQuery {
     pub from: Option<PrimitiveDateTime>,
     /// Before this time.
     pub until: Option<PrimitiveDateTime>,
-    /// After the row of this sequence number, in the order of the list.
+    /// In the order of the sequence numbers, the oldest first unless `Descending` is asked for.
+    pub direction: Direction,
+    /// After the row of this sequence number, in that order.
     pub after: Option<i64>,
-    /// From the newest row to the oldest; the other way round otherwise.
-    pub newest_first: bool,
     /// At most this many rows.
     pub limit: u32,
 }

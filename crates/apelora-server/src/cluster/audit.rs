@@ -1,7 +1,7 @@
 //! The audit trail: `GET /apelora/v1/audit`.
 
 use apelora_maintenance::json;
-use apelora_store::{AuditQuery, AuditRecord};
+use apelora_store::{AuditQuery, AuditRecord, Direction};
 use http::HeaderValue;
 use serde::Serialize;
 use serde_json::Value;
@@ -193,16 +193,16 @@ fn query(args: &Args) -> Result<AuditQuery, ApiError> {
         from: time(args, "from")?,
         until: time(args, "until")?,
         after: args.seq("marker")?,
-        newest_first: newest_first(args)?,
+        direction: direction(args)?,
         limit: args.limit(PAGE_MAX)?,
     })
 }
 
 /// The order: `asc` from the oldest row on, which is the usual one, `desc` from the newest.
-fn newest_first(args: &Args) -> Result<bool, ApiError> {
+fn direction(args: &Args) -> Result<Direction, ApiError> {
     match args.text("sort_dir")? {
-        None | Some("asc") => Ok(false),
-        Some("desc") => Ok(true),
+        None | Some("asc") => Ok(Direction::Ascending),
+        Some("desc") => Ok(Direction::Descending),
         Some(other) => Err(ApiError::bad_request(format!(
             "Invalid sort direction: {other}. Acceptable values are 'asc' or 'desc'"
         ))),

@@ -1,132 +1,199 @@
 //! The leader: the lease on the database, every write of a worker under it, and a person's word, which needs none.
+//!
+//! A write of the leader is data ([`apelora_fencing::Write`]). One private function begins its transaction by touching
+//! the lease and makes the [`tx::Fenced`] without which nothing of the leader's can be written; the rows that the write is
+//! about are locked and put into the machine's own store in memory ([`scene`]), which decides; what it changed is
+//! written down with the audit trail ([`mod@write`]). So a worker write that is not fenced does not compile, and there is no
+//! second text of what a write means.
+//!
+//! Locks are taken in the order lease, member, record, node, by writing (`touched = touched + 1`): on a Galera cluster
+//! only what is written is certified. A person's word begins at the member and so orders itself against the leader.
 
+mod audit;
+mod config;
+mod due;
+mod evidence;
+mod lease;
+mod member;
+mod node;
+mod person;
+mod proof;
+mod reads;
+mod record;
+mod recovery;
 mod rows;
+mod scene;
+mod told;
+mod tx;
+mod work;
+mod write;
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use apelora_fencing::Limits;
-use apelora_fencing::name::{Epoch, HolderId, Incarnation, MemberName, RecordId};
+use apelora_fencing::name::{Epoch, HolderId, MemberName};
 use apelora_fencing::proof::{PermitRequest, SendPermit};
-use apelora_fencing::reason::ReasonCode;
-use apelora_fencing::record::Persisted;
 use apelora_fencing::recovery::RecoveryRow;
 use apelora_fencing::restart::Instance;
 use apelora_fencing::time::{BootTime, Clock};
 use apelora_fencing::write::{AuditRow, CommitError, Write};
-use apelora_maintenance::{Authority, Stamp, registry};
+use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
 
-use crate::{Cause, Store, StoreError};
+use crate::engine::{Class, Pools};
+use crate::{Store, StoreError};
 
+pub use config::LeaderConfig;
+pub use person::{ConfirmError, Confirmed, PersonsWord};
 pub use rows::{
     Done, EvidenceRow, FenceRecord, LeaseState, ProofQuery, RecordQuery, StatusRow, StoredCheck,
     StoredInstance, StoredMember, StoredProof, StoredRecovery, Voided, Warning,
 };
 
-/// The figures of a leadership.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeaderConfig {
-    /// Life of the lease, its margin, limit of a statement, loop guard.
-    pub limits: Limits,
-    /// This service's name (`APELORA_HOST`), for history, audit and the lease's row.
-    pub host: String,
-    /// Types of maintenance entries that lock power.
-    pub power_locking_types: Vec<String>,
-}
-
-impl LeaderConfig {
-    /// With the types that the registry marks as locking power.
-    pub fn new(limits: Limits, host: impl Into<String>) -> Self {
-        let locking = registry::TYPES.iter().filter(|t| t.locks_power).map(|t| t.name.to_owned()).collect();
-        Self { limits, host: host.into(), power_locking_types: locking }
-    }
-}
-
-/// A person's word that a member is off.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PersonsWord {
-    /// The member, typed in full by the person.
-    pub member: MemberName,
-    /// The life of it that was shown to the person.
-    pub shown: Incarnation,
-    /// Why the person knows.
-    pub reason: String,
-    /// Who it is.
-    pub by: Authority,
-}
-
-/// A person's word that was taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Confirmed {
-    /// The audit rows that were written.
-    pub audit: Vec<AuditRow>,
-    /// What somebody should be told in the log.
-    pub warnings: Vec<Warning>,
-}
-
-/// A person's word was not taken, or may not have been.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfirmError {
-    /// It does not apply. Nothing was written.
-    #[error("{}", .0.sentence())]
-    Refused(ReasonCode),
-    /// Nothing was written; trying again later helps.
-    #[error("The database is not available at the moment. Please retry")]
-    Unavailable(#[source] Cause),
-    /// Nothing was written, and trying again does not help.
-    #[error("The database could not make the change. The service's log has the cause")]
-    Failed(#[source] Cause),
-    /// The database did not answer the commit and could not be asked again in time.
-    #[error("The database did not confirm the change. It was made whole or not at all: look before retrying")]
-    Unknown(#[source] Cause),
-}
-
 /// The right to write as the leader, under one epoch. Not `Clone`: a worker that leads shares the one it has.
+///
+/// The database judges every write anew; this value only says who asks. A call that is dropped before it ends may have
+/// been made or not, as with [`CommitError::Unknown`].
 pub struct Leader {
-    epoch: Epoch,
-    holder: HolderId,
+    store: Store,
+    config: LeaderConfig,
+    clock: Arc<dyn Clock>,
+    author: audit::Author,
+    /// Of the renewals alone.
+    own: Pools,
+    /// The local deadline, in nanoseconds of the clock.
+    deadline: AtomicU64,
+    deposed: AtomicBool,
+    changes: AtomicU64,
+    doubts: Mutex<Vec<work::Doubt>>,
+}
+
+impl std::fmt::Debug for Leader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leader").field("epoch", &self.author.epoch).finish_non_exhaustive()
+    }
 }
 
 impl Leader {
     /// The epoch it writes under.
     pub fn epoch(&self) -> Epoch {
-        self.epoch
+        self.author.epoch
     }
 
     /// Who it is.
     pub fn holder(&self) -> HolderId {
-        self.holder
+        self.author.holder
     }
 
-    /// Until when to act, by the clock given to [`Store::campaign`]; the boot of the machine once the role is over.
+    /// Until when to act, by the clock given to [`Store::campaign`]: the reading before the request that took or renewed
+    /// the lease, plus its life, less the margin. The boot of the machine once the role is over.
     pub fn deadline(&self) -> BootTime {
-        unimplemented!()
+        if self.deposed.load(Ordering::Acquire) {
+            return BootTime::default();
+        }
+        BootTime::new(Duration::from_nanos(self.deadline.load(Ordering::Acquire)))
     }
 
-    /// Makes one write.
-    pub async fn commit(&self, _write: Write) -> Done {
-        unimplemented!()
+    /// Makes one write: exactly what [`apelora_fencing::memory::MemoryStore`] does for it, in one transaction.
+    ///
+    /// It is run again when the database gives up on it, for a few seconds at most. A commit whose answer is lost is
+    /// [`CommitError::Unknown`] and is not run again: ask with [`Write::ReadBack`].
+    pub async fn commit(&self, write: Write) -> Done {
+        let machine = write::Machine { write: &write, author: &self.author, config: &self.config };
+        match self.fenced(self.store.pools(), self.total(), &machine, |made| made.audit.clone()).await {
+            Ok(work::Kept { out, found }) => {
+                let audit = found.into_iter().chain(out.audit).collect();
+                Done { result: Ok(out.answer), audit, warnings: out.warnings }
+            }
+            Err(error) => Done { result: Err(error), audit: Vec::new(), warnings: Vec::new() },
+        }
     }
 
-    /// Commits the permit and turns the request into it.
-    pub async fn permit(&self, _request: PermitRequest) -> (Result<SendPermit, CommitError>, Vec<AuditRow>) {
-        unimplemented!()
+    /// Commits the permit's write and, once that was answered, turns the request into the permit: from then on a
+    /// power-off counts as sent. The only way to a permit.
+    pub async fn permit(&self, request: PermitRequest) -> (Result<SendPermit, CommitError>, Vec<AuditRow>) {
+        let done = self.commit(Write::Permit(request.clone())).await;
+        #[expect(clippy::disallowed_methods, reason = "the commit was answered; this is the one place")]
+        let permit = done.result.map(|_| request.committed());
+        (permit, done.audit)
     }
 
-    /// Renews the lease; the new local deadline.
+    /// Renews the lease; the new local deadline. An expired lease is not revived.
+    ///
+    /// On a connection of its own that waits for nobody else's statements, within the limit of a statement altogether.
+    /// It is not tried again, but for a connection that turns out to be broken before anything was asked of it.
     ///
     /// # Errors
-    /// `Deposed` when it is over.
+    /// `Deposed` when the role is over; `Unavailable` and `Unknown` leave the deadline as it was.
     pub async fn renew(&self) -> Result<BootTime, CommitError> {
-        unimplemented!()
+        let limits = &self.config.limits;
+        let before = self.clock.boot();
+        let give_up = Instant::now() + limits.lease_statement;
+        let tx = match timeout_at(give_up, self.prolonged()).await {
+            Ok(Ok(tx)) => tx,
+            Ok(Err(tx::Stop::Deposed | tx::Stop::Refused(_))) => {
+                self.depose();
+                return Err(CommitError::Deposed);
+            }
+            Ok(Err(tx::Stop::Fault(fault))) => {
+                tracing::warn!(%fault, epoch = self.epoch().0, "the lease was not renewed");
+                return Err(CommitError::Unavailable);
+            }
+            Err(_) => {
+                tracing::warn!(
+                    epoch = self.epoch().0,
+                    "the lease was not renewed: the database did not answer in time"
+                );
+                return Err(CommitError::Unavailable);
+            }
+        };
+        match timeout_at(give_up, tx.commit()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(fault)) if fault.refuses_commit() => return Err(CommitError::Unavailable),
+            Ok(Err(_)) | Err(_) => return Err(CommitError::Unknown),
+        }
+        self.deadline.fetch_max(
+            nanos(before + limits.lease_ttl.saturating_sub(limits.lease_margin)),
+            Ordering::AcqRel,
+        );
+        Ok(self.deadline())
     }
 
-    /// Publishes the status document, and writes `fault` entries that could not be written before.
+    async fn prolonged(&self) -> Result<tx::Fenced, tx::Stop> {
+        let limit = Some(self.config.limits.lease_statement);
+        let offset = self.store.clock_offset();
+        let begun = tx::Fenced::begin(self.own.writer(limit).await?, self.author(), offset).await;
+        let mut tx = match begun {
+            // It lay idle, and the other side closed it: the pool opens another.
+            Err(tx::Stop::Fault(fault)) if fault.class == Class::Connection => {
+                tx::Fenced::begin(self.own.writer(limit).await?, self.author(), offset).await?
+            }
+            begun => begun?,
+        };
+        match lease::prolong(&mut tx, self.config.limits.lease_ttl, offset).await {
+            Ok(1) => Ok(tx),
+            Ok(_) => {
+                tx.give_up(&tx::Stop::Deposed).await;
+                Err(tx::Stop::Deposed)
+            }
+            Err(fault) => {
+                let stop = tx::Stop::Fault(fault);
+                tx.give_up(&stop).await;
+                Err(stop)
+            }
+        }
+    }
+
+    /// Publishes the status document in place of the one before. Then tries again to write `fault` entries that had to
+    /// wait; what that meets is in the warnings and in the log.
     ///
     /// # Errors
     /// As [`Self::commit`].
-    pub async fn publish(&self, _status: &str) -> Result<Vec<Warning>, CommitError> {
-        unimplemented!()
+    pub async fn publish(&self, status: &str) -> Result<Vec<Warning>, CommitError> {
+        let work = due::Publish { document: status, by: self.author() };
+        let due = self.fenced(self.store.pools(), self.total(), &work, |_| Vec::new()).await?.out;
+        self.settle(due).await
     }
 
     /// Stores what runs on a healthy member, in place of what was stored of it.
@@ -135,148 +202,111 @@ impl Leader {
     /// As [`Self::commit`].
     pub async fn note_inventory(
         &self,
-        _member: &MemberName,
-        _instances: &[Instance],
+        member: &MemberName,
+        instances: &[Instance],
     ) -> Result<(), CommitError> {
-        unimplemented!()
+        let work = due::Inventory { member, instances };
+        self.fenced(self.store.pools(), self.total(), &work, |()| Vec::new()).await.map(|kept| kept.out)
     }
 
-    /// Stores the state of a restart; reaching its end is audited as `cluster.member.recovered`.
+    /// Stores the state of a restart, one row for each (member, life, project, instance). Reaching its end is audited as
+    /// `cluster.member.recovered`.
     ///
     /// # Errors
     /// As [`Self::commit`].
-    pub async fn note_recovery(&self, _row: &RecoveryRow) -> Result<(), CommitError> {
-        unimplemented!()
+    pub async fn note_recovery(&self, row: &RecoveryRow) -> Result<(), CommitError> {
+        let work = due::Recovery { row, author: &self.author };
+        self.fenced(self.store.pools(), self.total(), &work, |()| Vec::new()).await.map(|kept| kept.out)
     }
 
-    /// Gives the lease back.
+    /// Gives the lease back: it ends now, holder and epoch stay. The role is over whether or not the database hears of it.
     pub async fn resign(&self) {
-        unimplemented!()
+        self.depose();
+        let limit = self.config.limits.lease_statement;
+        if let Err(error) = self.fenced(self.store.pools(), limit, &due::Resign, |()| Vec::new()).await
+            && error != CommitError::Deposed
+        {
+            tracing::warn!(epoch = self.epoch().0, "the lease was not given back; it ends by itself");
+        }
+    }
+
+    /// How long the tries of one write may take before its commit.
+    fn total(&self) -> Duration {
+        self.config.limits.lease_statement * 2
+    }
+
+    fn author(&self) -> (Epoch, HolderId) {
+        (self.author.epoch, self.author.holder)
+    }
+
+    fn depose(&self) {
+        self.deposed.store(true, Ordering::Release);
+    }
+
+    /// The id of the next change; nobody else's, because nobody else has this epoch.
+    fn next_change(&self) -> Uuid {
+        let number = self.changes.fetch_add(1, Ordering::Relaxed);
+        Uuid::new_v5(&self.author.holder.0, format!("{} {number}", self.author.epoch.0).as_bytes())
     }
 }
 
+fn nanos(at: BootTime) -> u64 {
+    u64::try_from(at.since_boot().as_nanos()).unwrap_or(u64::MAX)
+}
+
 impl Store {
-    /// Takes the lease if nobody holds it.
+    /// Takes the lease if nobody holds it. `None`: somebody else does, or was faster.
+    ///
+    /// `me` is of one start of one process. `clock` is the boot-time clock for the local deadline.
     ///
     /// # Errors
-    /// Only of the database.
+    /// Only of the database. If it was the answer to the commit that was lost, the lease may have been taken; it then
+    /// ends by itself.
     pub async fn campaign(
         &self,
-        _config: &LeaderConfig,
-        _me: HolderId,
-        _clock: Arc<dyn Clock>,
+        config: &LeaderConfig,
+        me: HolderId,
+        clock: Arc<dyn Clock>,
     ) -> Result<Option<Leader>, StoreError> {
-        unimplemented!()
-    }
-
-    /// Moves the database's clock, as this store and its clones see it, for tests.
-    #[doc(hidden)]
-    pub fn shift_clock(&self, _by: Duration) {
-        unimplemented!()
-    }
-
-    /// Everything that a pass reads, as of one moment.
-    ///
-    /// # Errors
-    /// Only of the database.
-    pub async fn persisted(&self, _config: &LeaderConfig) -> Result<Persisted, StoreError> {
-        unimplemented!()
-    }
-
-    /// The lease.
-    ///
-    /// # Errors
-    /// Only of the database.
-    pub async fn lease(&self) -> Result<LeaseState, StoreError> {
-        unimplemented!()
-    }
-
-    /// What the leader last published; `None` before the first time.
-    ///
-    /// # Errors
-    /// Only of the database.
-    pub async fn leader_status(&self) -> Result<Option<StatusRow>, StoreError> {
-        unimplemented!()
-    }
-
-    /// Takes a person's word that a member is off. Needs no lease.
-    ///
-    /// # Errors
-    /// [`ConfirmError`].
-    pub async fn confirm_off(&self, _word: &PersonsWord, _stamp: &Stamp) -> Result<Confirmed, ConfirmError> {
-        unimplemented!()
-    }
-
-    /// A person trusts a member's mapping again; whether it was distrusted.
-    ///
-    /// # Errors
-    /// [`ConfirmError`]; `Refused` does not occur.
-    pub async fn trust(
-        &self,
-        _member: &MemberName,
-        _by: &Authority,
-        _reason: &str,
-        _stamp: &Stamp,
-    ) -> Result<bool, ConfirmError> {
-        unimplemented!()
-    }
-
-    /// Notes that the database was restored or lost commits just now: every member counts as powered off at this moment.
-    ///
-    /// # Errors
-    /// Only of the database.
-    pub async fn note_history_gap(&self) -> Result<(), StoreError> {
-        unimplemented!()
-    }
-
-    /// The members that are stored, by name.
-    ///
-    /// # Errors
-    /// Only of the database.
-    pub async fn stored_members(&self) -> Result<Vec<StoredMember>, StoreError> {
-        unimplemented!()
-    }
-
-    /// A page of proofs, newest first.
-    ///
-    /// # Errors
-    /// Only of the database.
-    pub async fn proofs(&self, _query: &ProofQuery) -> Result<Vec<StoredProof>, StoreError> {
-        unimplemented!()
-    }
-
-    /// A page of fence records, newest first.
-    ///
-    /// # Errors
-    /// Only of the database.
-    pub async fn fence_records(&self, _query: &RecordQuery) -> Result<Vec<FenceRecord>, StoreError> {
-        unimplemented!()
-    }
-
-    /// One fence record with its evidence.
-    ///
-    /// # Errors
-    /// Only of the database.
-    pub async fn fence_record(
-        &self,
-        _id: RecordId,
-    ) -> Result<Option<(FenceRecord, Vec<EvidenceRow>)>, StoreError> {
-        unimplemented!()
-    }
-
-    /// The restarts of instances, of one member or of all, oldest first.
-    ///
-    /// # Errors
-    /// Only of the database.
-    pub async fn recoveries(&self, _member: Option<&MemberName>) -> Result<Vec<StoredRecovery>, StoreError> {
-        unimplemented!()
-    }
-
-    /// The instances of all members as they were last stored.
-    ///
-    /// # Errors
-    /// Only of the database.
-    pub async fn inventory(&self) -> Result<Vec<StoredInstance>, StoreError> {
-        unimplemented!()
+        let limits = &config.limits;
+        let offset = self.clock_offset();
+        let limit = Some(limits.lease_statement);
+        // A look first: the one who leads is not to wait for those who would.
+        if lease::read(&mut self.pools().reader(limit).await?, offset).await?.expires_in.is_some() {
+            return Ok(None);
+        }
+        let before = clock.boot();
+        let mut conn = self.pools().writer(limit).await?;
+        conn.begin().await?;
+        let taken = lease::take(&mut conn, me, &config.host, limits.lease_ttl, offset).await;
+        let epoch = match taken {
+            Ok(Some(epoch)) => epoch,
+            Ok(None) => {
+                conn.rollback().await;
+                return Ok(None);
+            }
+            Err(fault) => {
+                conn.abandon(&fault).await;
+                // Somebody else is at the row.
+                let is_race = matches!(fault.class, Class::Deadlock | Class::Serialization | Class::LockWait);
+                return if is_race { Ok(None) } else { Err(fault.into()) };
+            }
+        };
+        if let Err(fault) = conn.commit().await {
+            let is_race = matches!(fault.class, Class::Deadlock | Class::Serialization | Class::LockWait);
+            return if is_race { Ok(None) } else { Err(fault.into()) };
+        }
+        let deadline = before + limits.lease_ttl.saturating_sub(limits.lease_margin);
+        Ok(Some(Leader {
+            store: self.clone(),
+            author: audit::Author { epoch, holder: me, host: config.host.clone() },
+            own: self.pools().lone(limits.lease_statement),
+            config: config.clone(),
+            clock,
+            deadline: AtomicU64::new(nanos(deadline)),
+            deposed: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
+            doubts: Mutex::new(Vec::new()),
+        }))
     }
 }
