@@ -179,7 +179,6 @@ impl Conversation {
     /// before the first byte can leave, after any reconnecting: when the permit has ended by then, nothing is sent.
     ///
     /// When this future is dropped half-way, the request may have been sent.
-    #[cfg_attr(not(test), expect(dead_code, reason = "its one caller is the shell that carries effects out"))]
     pub(crate) async fn force_off(
         &mut self,
         permit: &SendPermit,
