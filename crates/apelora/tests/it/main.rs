@@ -6,6 +6,7 @@
 mod command;
 mod db;
 mod demo;
+mod demo_cluster;
 mod disk;
 mod fence;
 mod maintenance;
