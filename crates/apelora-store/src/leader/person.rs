@@ -83,7 +83,7 @@ impl Store {
     /// [`ConfirmError::Refused`] with `seen_online` when the member was Online when a leader last looked, with
     /// `back_online` when another life of it was shown to the person; else of the database.
     pub async fn confirm_off(&self, word: &PersonsWord, stamp: &Stamp) -> Result<Confirmed, ConfirmError> {
-        let mut work = ConfirmOff { word, stamp, offset: self.clock_offset(), runs: 0 };
+        let mut work = ConfirmOff { word, stamp, offset: self.clock_offset() };
         Ok(self.transact(&mut work).await?)
     }
 
@@ -171,7 +171,6 @@ struct ConfirmOff<'a> {
     word: &'a PersonsWord,
     stamp: &'a Stamp,
     offset: i64,
-    runs: u32,
 }
 
 impl Work for ConfirmOff<'_> {
@@ -184,7 +183,6 @@ impl Work for ConfirmOff<'_> {
     }
 
     async fn lock(&mut self, conn: &mut Conn) -> Result<Held, Fault> {
-        self.runs += 1;
         lock(conn, &self.word.member, true, self.offset).await
     }
 
@@ -224,7 +222,7 @@ impl Work for ConfirmOff<'_> {
             let todo =
                 Todo::Assert { names: id_of_proof.to_string(), incarnation: *shown, kind: ProofKind::Person };
             let stamp = Stamp { change: id(stamp, "node"), ..stamp.clone() };
-            let found = node::look(&mut tx, name, &todo, stamp, self.runs > 1).await?;
+            let found = node::look(&mut tx, name, &todo, stamp).await?;
             let (mark, ready, warning) = node::settle(&before.fault, &todo, found);
             warnings.extend(warning);
             place = Some((mark, ready));
