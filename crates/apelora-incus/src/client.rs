@@ -16,6 +16,7 @@ use crate::link::{Link, Way};
 use crate::member::MemberState;
 use crate::operation::Operation;
 use crate::server::RawServer;
+use crate::strict::Object;
 use crate::{Ended, Instance, Member, MemberResources, OperationId, Pool, Server, View};
 
 /// Longest single wait for an operation (section 6, rule 4).
@@ -39,8 +40,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client over the network. `trust` and `identity` are for HTTPS; a Unix socket has its file permissions. Nothing is
-    /// sent before the first call.
+    /// A client over the network. `trust` and `identity` are for HTTPS; a Unix socket has its file permissions.
+    /// Nothing is sent before the first call.
     #[must_use]
     pub fn new(endpoint: Endpoint, trust: Trust, identity: Option<Arc<ClientIdentity>>) -> Self {
         Self::through(Arc::new(Network), endpoint, trust, identity)
@@ -89,8 +90,8 @@ impl Client {
     /// several members.
     ///
     /// # Errors
-    /// [`IncusError`]; [`Refusal::NotClustered`] when the server is alone; [`Problem::ConnectionChanged`] when the connection
-    /// broke between the two, in which case the next call may succeed.
+    /// [`IncusError`]; [`Refusal::NotClustered`] when the server is alone; [`Problem::ConnectionChanged`] when the
+    /// connection broke between the two, in which case the next call may succeed.
     pub async fn view(&self, by: Instant) -> Result<View, IncusError> {
         let (server, first) = self.server_over(by).await?;
         if !server.clustered {
@@ -105,18 +106,18 @@ impl Client {
         Ok(View { server, members })
     }
 
-    /// What a member has and uses. The request is forwarded to it, and hangs for 10 s and more when it is dead but not yet
-    /// Offline; an error is no evidence of anything.
+    /// What a member has and uses. The request is forwarded to it, and hangs for 10 s and more when it is dead but
+    /// not yet Offline; an error is no evidence of anything.
     ///
     /// # Errors
     /// [`IncusError`].
     pub async fn member_state(&self, name: &str, by: Instant) -> Result<MemberResources, IncusError> {
-        let state = self.sync::<MemberState>(Ask::MemberState { member: name }, by).await?.0;
+        let state = self.object::<MemberState>(Ask::MemberState { member: name }, by).await?.0;
         Ok(state.into())
     }
 
-    /// All instances of all projects that this client may see. Hangs for up to 30 s while a member is dead and not yet
-    /// Offline.
+    /// All instances of all projects that this client may see. Hangs for up to 30 s while a member is dead and not
+    /// yet Offline.
     ///
     /// # Errors
     /// [`IncusError`].
@@ -124,8 +125,8 @@ impl Client {
         self.all_instances(false, by).await
     }
 
-    /// As [`instances`](Self::instances), with [`Instance::has_backups`]. The server asks every instance for its state
-    /// for this, so it costs much more.
+    /// As [`instances`](Self::instances), with [`Instance::has_backups`]. The server asks every instance for its
+    /// state for this, so it costs much more.
     ///
     /// # Errors
     /// [`IncusError`].
@@ -139,7 +140,7 @@ impl Client {
     /// [`IncusError`]; [`Refusal::NotFound`] when there is none.
     pub async fn instance(&self, project: &str, name: &str, by: Instant) -> Result<Instance, IncusError> {
         let ask = Ask::Instance { project, name };
-        let instance = self.sync::<RawInstance>(ask, by).await?.0;
+        let instance = self.object::<RawInstance>(ask, by).await?.0;
         let instance = instance.read_one().map_err(|why| self.failed(ask, why))?;
         if (instance.project.as_str(), instance.name.as_str()) != (project, name) {
             let other = format!("it is {}/{}", instance.project, instance.name);
@@ -153,7 +154,7 @@ impl Client {
     /// # Errors
     /// [`IncusError`].
     pub async fn pools(&self, by: Instant) -> Result<Vec<Pool>, IncusError> {
-        Ok(self.sync(Ask::Pools, by).await?.0)
+        Ok(self.objects(Ask::Pools, by).await?.0)
     }
 
     /// Asks for an instance to be moved to a member, in the database: it must not run, or its member must be Offline.
@@ -191,44 +192,52 @@ impl Client {
     /// [`Ended::Unknown`], neither is a failure of the operation: read the instance again.
     pub async fn wait(&self, operation: &OperationId, by: Instant) -> Result<Ended, IncusError> {
         loop {
-            let left = by.saturating_duration_since(Instant::now());
+            let asked = Instant::now();
+            let left = by.saturating_duration_since(asked);
             // Whole seconds only, and some of the time is for the answer's way.
             let seconds = left.saturating_sub(Duration::from_secs(1)).min(SLICE).as_secs();
             let ask = Ask::Wait { operation, seconds };
             if seconds == 0 {
-                return Err(self.failed(ask, Problem::StillRunning));
+                let ended = self.itself(operation, None, by).await?;
+                return ended.ok_or_else(|| self.failed(ask, Problem::StillRunning));
             }
-            let end = by.min(Instant::now() + Duration::from_secs(seconds) + SLICE_MARGIN);
-            let asked = Instant::now();
-            let code = match self.sync::<Operation>(ask, end).await {
-                Ok((shown, _)) => match self.end_of(ask, operation, &shown)? {
-                    Some(ended) => return Ok(ended),
-                    None => None,
-                },
-                // That the operation failed, that the wait's time was over, or that there is no such operation: only the
-                // operation itself tells.
+            let end = by.min(asked + Duration::from_secs(seconds) + SLICE_MARGIN);
+            let ended = match self.object::<Operation>(ask, end).await {
+                Ok((shown, _)) => self.end_of(ask, operation, &shown)?,
+                // That the operation failed, that the wait's time was over, or that there is no such operation: only
+                // the operation itself tells.
                 Err(why) => match (why.refusal(), why.code()) {
                     (Some(Refusal::Untrusted | Refusal::Restricted) | None, _) | (_, None) => {
                         return Err(why);
                     }
-                    (Some(_), Some(code)) => Some(code),
+                    (Some(_), code) => self.itself(operation, code, end).await?,
                 },
             };
-            if let Some(code) = code {
-                let ask = Ask::Operation(operation);
-                match self.sync::<Operation>(ask, end).await {
-                    Ok((shown, _)) => match self.end_of(ask, operation, &shown)? {
-                        Some(Ended::Failed { text, .. }) => return Ok(Ended::Failed { code, text }),
-                        Some(ended) => return Ok(ended),
-                        None => {}
-                    },
-                    Err(why) if why.refusal() == Some(Refusal::NotFound) => return Ok(Ended::Unknown),
-                    Err(why) => return Err(why),
-                }
+            if let Some(ended) = ended {
+                return Ok(ended);
             }
             // A server that does not wait must not be asked as fast as it answers.
             sleep_until(by.min(asked + PAUSE)).await;
         }
+    }
+
+    /// Asks how an operation ended, without waiting. A failure gets the code that the wait had, which says more.
+    async fn itself(
+        &self,
+        operation: &OperationId,
+        code: Option<u64>,
+        by: Instant,
+    ) -> Result<Option<Ended>, IncusError> {
+        let ask = Ask::Operation(operation);
+        let ended = match self.object::<Operation>(ask, by).await {
+            Ok((shown, _)) => self.end_of(ask, operation, &shown)?,
+            Err(why) if why.refusal() == Some(Refusal::NotFound) => Some(Ended::Unknown),
+            Err(why) => return Err(why),
+        };
+        Ok(match (ended, code) {
+            (Some(Ended::Failed { text, .. }), Some(code)) => Some(Ended::Failed { code, text }),
+            (ended, _) => ended,
+        })
     }
 
     fn end_of(
@@ -244,13 +253,13 @@ impl Client {
     }
 
     async fn server_over(&self, by: Instant) -> Result<(Server, ConnectionId), IncusError> {
-        let (raw, id) = self.sync::<RawServer>(Ask::Server, by).await?;
+        let (raw, id) = self.object::<RawServer>(Ask::Server, by).await?;
         let server = Server::try_from(raw).map_err(|why| self.failed(Ask::Server, why))?;
         Ok((server, id))
     }
 
     async fn members_over(&self, by: Instant) -> Result<(Vec<Member>, ConnectionId), IncusError> {
-        let (members, id) = self.sync::<Vec<Member>>(Ask::Members, by).await?;
+        let (members, id) = self.objects::<Member>(Ask::Members, by).await?;
         for (at, member) in members.iter().enumerate() {
             if member.name.is_empty() {
                 let field = format!("metadata[{at}].server_name");
@@ -262,7 +271,7 @@ impl Client {
 
     async fn all_instances(&self, full: bool, by: Instant) -> Result<Vec<Instance>, IncusError> {
         let ask = Ask::Instances { full };
-        let all = self.sync::<Vec<RawInstance>>(ask, by).await?.0;
+        let all = self.sync::<Vec<Object<RawInstance>>>(ask, by).await?.0;
         RawInstance::read_all(all, full).map_err(|why| self.failed(ask, why))
     }
 
@@ -271,6 +280,24 @@ impl Client {
             Content::Async(operation) => Ok(operation),
             Content::Sync(_) => Err(self.failed(ask, wrong("type", "sync, where async was expected"))),
         }
+    }
+
+    async fn object<T: DeserializeOwned + Send + 'static>(
+        &self,
+        ask: Ask<'_>,
+        by: Instant,
+    ) -> Result<(T, ConnectionId), IncusError> {
+        let (Object(answer), id) = self.sync(ask, by).await?;
+        Ok((answer, id))
+    }
+
+    async fn objects<T: DeserializeOwned + Send + 'static>(
+        &self,
+        ask: Ask<'_>,
+        by: Instant,
+    ) -> Result<(Vec<T>, ConnectionId), IncusError> {
+        let (answers, id) = self.sync::<Vec<Object<T>>>(ask, by).await?;
+        Ok((answers.into_iter().map(|Object(answer)| answer).collect(), id))
     }
 
     async fn sync<T: DeserializeOwned + Send + 'static>(

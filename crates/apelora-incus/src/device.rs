@@ -24,11 +24,12 @@ pub struct Device {
 pub enum Tie {
     /// Not at all. A disk on a pool is as free as the pool is shared, which is not looked at here.
     Free,
-    /// It works elsewhere if the other server is set up alike, which the cluster does not know: an interface on a bridge
-    /// that Incus does not manage, a proxy, a TPM, a Ceph image outside of pools. `cluster.evacuate=auto` leaves such an instance;
-    /// only `migrate` says that it may move.
+    /// It works elsewhere if the other server is set up alike, which the cluster does not know: an interface on a
+    /// bridge that Incus does not manage, a proxy, a TPM, a Ceph image outside of pools. `cluster.evacuate=auto`
+    /// leaves such an instance; only `migrate` says that it may move.
     Loose,
-    /// It is a thing of this server: a path, GPU, USB, PCI or character device, or a type that this crate does not know.
+    /// It is a thing of this server: a path, GPU, USB, PCI or character device, or a type that this crate does not
+    /// know.
     Server,
 }
 

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{Problem, Refusal, shown};
 use crate::operation::OperationId;
+use crate::strict::Object;
 
 #[derive(Deserialize)]
 struct Envelope<'a> {
@@ -35,7 +36,7 @@ pub(crate) fn read<T: DeserializeOwned>(answer: &Answer, any_status: bool) -> Re
         return Err(Problem::Redirect(status));
     }
     is_json(answer)?;
-    let envelope: Envelope<'_> = parse(&answer.body, "")?;
+    let Object(envelope) = parse::<Object<Envelope<'_>>>(&answer.body, "")?;
     match envelope.kind.as_str() {
         "error" => Err(refused(envelope)),
         "sync" | "async" if !any_status && !(200..300).contains(&status) => {
@@ -57,8 +58,8 @@ fn refused(envelope: Envelope<'_>) -> Problem {
     Problem::Refused { kind: Refusal::of(code, &error), code, text: shown(&error) }
 }
 
-/// Incus says on every answer that it is JSON. What does not is the page of something else, perhaps with JSON in it that
-/// was never meant as an answer.
+/// Incus says on every answer that it is JSON. What does not is the page of something else, perhaps with JSON in it
+/// that was never meant as an answer.
 fn is_json(answer: &Answer) -> Result<(), Problem> {
     let kind = answer.headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let essence = kind.as_deref().and_then(|kind| kind.split(';').next()).map(str::trim);
@@ -77,16 +78,24 @@ fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], inside: &str) -> Result<T, Prob
     let mut from = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut from).map_err(|why| {
         let path = why.path().to_string();
-        let field = match (inside, path.as_str()) {
-            (_, ".") => body(),
-            ("", path) => path.to_owned(),
-            (inside, path) if path.starts_with('[') => format!("{inside}{path}"),
-            (inside, path) => format!("{inside}.{path}"),
+        // A question mark stands for what the parser had no name for.
+        let path = path.trim_end_matches('?').trim_end_matches('.');
+        let field = match inside {
+            _ if path.is_empty() => body(),
+            "" => path.to_owned(),
+            inside if path.starts_with('[') => format!("{inside}{path}"),
+            inside => format!("{inside}.{path}"),
         };
-        wrong(&field, why.into_inner().to_string())
+        wrong(&field, without_place(&why.into_inner()))
     })?;
-    from.end().map_err(|why| wrong(&body(), why.to_string()))?;
+    from.end().map_err(|why| wrong(&body(), without_place(&why)))?;
     Ok(value)
+}
+
+/// The parser's word without line and column, which mean nothing to who does not see the text.
+fn without_place(why: &serde_json::Error) -> String {
+    let text = why.to_string();
+    text.rsplit_once(" at line ").map_or(text.clone(), |(text, _)| text.to_owned())
 }
 
 pub(crate) fn wrong(field: &str, why: impl AsRef<str>) -> Problem {

@@ -82,12 +82,14 @@ pub enum NameProblem {
     Group,
 }
 
-/// Kinds of errors that a server answers with. All others are told apart by code and text only, and by reading the state.
+/// Kinds of errors that a server answers with. All others are told apart by code and text only, and by reading the
+/// state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// This client is not trusted at all (`not authorized`, or `auth` is not `trusted`).
     Untrusted,
-    /// The client certificate is restricted, and this is beyond it. The code is 403 or 500.
+    /// The client is trusted, and this is beyond what it may: another project, or something of the whole cluster. The
+    /// code is 403 or 500.
     Restricted,
     /// The server is not part of a cluster.
     NotClustered,
@@ -101,14 +103,16 @@ pub enum Refusal {
 
 impl Refusal {
     pub(crate) fn of(code: u64, text: &str) -> Self {
-        // Only these three depend on words, because the codes do not tell them apart.
+        // Only these depend on words, because the codes do not tell them apart.
         if text.contains("Certificate is restricted") {
             Self::Restricted
         } else if text.contains("Server is not clustered") {
             Self::NotClustered
         } else {
             match code {
-                401 | 403 => Self::Untrusted,
+                401 => Self::Untrusted,
+                403 if text == "not authorized" => Self::Untrusted,
+                403 => Self::Restricted,
                 404 => Self::NotFound,
                 400..=499 => Self::Conflict,
                 _ => Self::Failed,
@@ -162,8 +166,8 @@ impl IncusError {
         }
     }
 
-    /// `false` only when not a byte of the request can have reached the server. After `true` for a move or a start, the
-    /// instance is read again before anything is concluded.
+    /// `false` only when not a byte of the request can have reached the server. After `true` for a move or a start,
+    /// the instance is read again before anything is concluded.
     #[must_use]
     pub fn may_have_been_sent(&self) -> bool {
         match &self.problem {
@@ -193,10 +197,14 @@ fn of_http(why: &HttpError, unix: bool) -> Option<&'static str> {
             "put the present cluster certificate (/var/lib/incus/cluster.crt) into the file of APELORA_INCUS_SERVER_CERT; \
              keep the old one beside it while members are renewed; if nobody renewed it, somebody is between",
         ),
-        HttpError::Tls(TlsRefusal::UnknownIssuer | TlsRefusal::WrongName { .. }) => {
-            Some("a cluster's own certificate is pinned: name its file in APELORA_INCUS_SERVER_CERT")
-        }
+        HttpError::Tls(
+            TlsRefusal::UnknownIssuer
+            | TlsRefusal::WrongName { .. }
+            | TlsRefusal::NoAlternativeName
+            | TlsRefusal::AddressAsDnsName { .. },
+        ) => Some("a cluster's own certificate is pinned: name its file in APELORA_INCUS_SERVER_CERT"),
         HttpError::Tls(TlsRefusal::ClientCertificate(_))
+        | HttpError::NotSent(Cause::Tls(_))
         | HttpError::MaybeSent { cause: Cause::Tls(_), .. } => {
             Some("add it with `incus config trust add-certificate FILE`")
         }

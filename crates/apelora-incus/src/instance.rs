@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use crate::device::RawDevice;
 use crate::envelope::wrong;
 use crate::error::Problem;
-use crate::strict::{Picked, Unique, nullable};
+use crate::strict::{Object, Picked, Unique, nullable};
 use crate::{Device, Tie};
 
 /// An instance, as one member shows it. Its key is project and name.
@@ -20,8 +20,8 @@ pub struct Instance {
     pub name: String,
     /// The member it belongs to by the database, also when that member is gone.
     pub location: String,
-    /// The word as it came: `Running`, `Stopped`, `Frozen`, `Error` … `Error` is what every instance of an unreachable member
-    /// shows.
+    /// The word as it came: `Running`, `Stopped`, `Frozen`, `Error` … `Error` is what every instance of an
+    /// unreachable member shows.
     pub status: String,
     /// Its type as it came: `container`, `virtual-machine`.
     pub kind: String,
@@ -158,7 +158,7 @@ pub(crate) struct RawInstance {
     #[serde(deserialize_with = "nullable")]
     devices: Option<IgnoredAny>,
     expanded_config: Option<Picked>,
-    expanded_devices: Option<Unique<RawDevice>>,
+    expanded_devices: Option<Unique<Object<RawDevice>>>,
     // Absent unless it was asked for, and null when there are none.
     #[serde(default, deserialize_with = "present")]
     backups: Option<Option<Vec<IgnoredAny>>>,
@@ -201,7 +201,7 @@ impl RawInstance {
                 evacuate: set("cluster.evacuate"),
                 last_power: set("volatile.last_state.power"),
                 memory: set("limits.memory"),
-                devices: devices.into_iter().map(|(name, device)| device.named(name)).collect(),
+                devices: devices.into_iter().map(|(name, Object(device))| device.named(name)).collect(),
             }
         });
         let Self { project, name, location, status, kind, .. } = self;
@@ -213,10 +213,10 @@ impl RawInstance {
     }
 
     /// Reads a list, in which no instance may be twice.
-    pub(crate) fn read_all(all: Vec<Self>, full: bool) -> Result<Vec<Instance>, Problem> {
+    pub(crate) fn read_all(all: Vec<Object<Self>>, full: bool) -> Result<Vec<Instance>, Problem> {
         let mut read = Vec::with_capacity(all.len());
         let mut seen = BTreeSet::new();
-        for (at, raw) in all.into_iter().enumerate() {
+        for (at, Object(raw)) in all.into_iter().enumerate() {
             let place = format!("metadata[{at}]");
             let instance = raw.read(&place, full)?;
             if !seen.insert((instance.project.clone(), instance.name.clone())) {
@@ -225,5 +225,95 @@ impl RawInstance {
             read.push(instance);
         }
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(devices: &[(&str, &str, Option<&str>, Option<&str>)]) -> InstanceConfig {
+        let text = |value: Option<&str>| value.map(str::to_owned);
+        let device = |&(name, kind, pool, path): &(&str, &str, Option<&str>, Option<&str>)| Device {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            pool: text(pool),
+            source: None,
+            path: text(path),
+            network: None,
+        };
+        InstanceConfig {
+            architecture: "x86_64".to_owned(),
+            ephemeral: false,
+            autostart: Autostart::Unset,
+            evacuate: None,
+            last_power: None,
+            memory: None,
+            devices: devices.iter().map(device).collect(),
+        }
+    }
+
+    #[test]
+    fn autostart_is_read_as_incus_reads_it() {
+        for (word, setting) in [
+            (None, None),
+            (Some(""), None),
+            (Some("last-state"), None),
+            (Some("true"), Some(true)),
+            (Some("1"), Some(true)),
+            (Some("YES"), Some(true)),
+            (Some("on"), Some(true)),
+            (Some("false"), Some(false)),
+            (Some("0"), Some(false)),
+            (Some("No"), Some(false)),
+            (Some("off"), Some(false)),
+            (Some("perhaps"), Some(false)),
+            (Some("Last-State"), Some(false)),
+        ] {
+            assert_eq!(Autostart::of(word.map(str::to_owned)).setting(), setting, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn memory_limits_are_read_as_incus_reads_them() {
+        for (text, bytes) in [
+            ("1024", Some(1024)),
+            ("7B", Some(7)),
+            ("2kB", Some(2_000)),
+            ("3MB", Some(3_000_000)),
+            ("512MiB", Some(512 << 20)),
+            ("16GiB", Some(16 << 30)),
+            ("1TiB", Some(1 << 40)),
+            ("15EiB", Some(15 << 60)),
+            ("16EiB", None),
+            ("50%", None),
+            ("", None),
+            ("GiB", None),
+            ("1.5GiB", None),
+            ("1 GiB", None),
+            ("-1", None),
+            ("99999999999999999999", None),
+        ] {
+            let read = InstanceConfig { memory: Some(text.to_owned()), ..config(&[]) };
+            assert_eq!(read.memory_bytes(), bytes, "{text}");
+        }
+        assert_eq!(config(&[]).memory_bytes(), None);
+    }
+
+    #[test]
+    fn the_worst_device_counts_and_every_pool() {
+        let root = ("root", "disk", Some("shared"), Some("/"));
+        let data = ("data", "disk", Some("local"), Some("/data"));
+        assert_eq!(config(&[]).root_pool(), None);
+        assert_eq!(config(&[data]).root_pool(), None);
+        assert_eq!(config(&[root, ("r2", "disk", Some("local"), Some("/"))]).root_pool(), None, "which?");
+        let both = config(&[data, root]);
+        assert_eq!((both.root_pool(), both.tie()), (Some("shared"), Tie::Free));
+        assert_eq!(both.pools(), BTreeSet::from(["local", "shared"]));
+        assert_eq!(config(&[root, ("eth0", "nic", None, None)]).tie(), Tie::Loose);
+        assert_eq!(
+            config(&[("gpu", "gpu", None, None), ("eth0", "nic", None, None), root]).tie(),
+            Tie::Server
+        );
     }
 }

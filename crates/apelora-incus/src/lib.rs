@@ -19,25 +19,31 @@
 //! | [`Client::start_instance`] | `PUT /1.0/instances/{name}/state?project={project}` with `start` | 1 MiB |
 //! | [`Client::wait`] | `GET {operation}/wait?timeout={seconds}`, `GET {operation}` | 1 MiB |
 //!
-//! No other request can be expressed: nothing here stops, deletes, evacuates, restores or configures. An instance with its
-//! configuration takes 3 to 6 KB in a list, so 64 MiB are more than ten thousand instances; a larger list is refused and
-//! named as such. Large answers are read off the runtime's threads.
+//! No other request can be expressed: nothing here stops, deletes, evacuates, restores or configures. The recorded
+//! instances take about 2 KB each in a list; 64 MiB hold ten thousand of three times that size, and a larger list is
+//! refused and named as such. Large answers are read off the runtime's threads.
 //!
 //! # How
 //!
-//! * **One connection per client**, owned, kept, and opened again when the peer has closed it. A call waits for the one
-//!   before it, within its own deadline; so whatever must not wait for a slow list or for a running operation gets a client
-//!   of its own ([`Client::another`]).
-//! * **Each call has an absolute deadline**, which includes waiting for the connection, name resolution, TLS and every byte.
-//! * **A read** is sent once more, on a new connection, when the kept one turned out to be closed. **A move or a start** is
-//!   sent once more only when not a byte of it had left. Nothing else is ever repeated.
-//! * **An answer is judged by its `type`** (section 1 of the contract); the HTTP status must agree with it, except for `/wait`,
-//!   where it is always 200 and says nothing.
-//! * **Unknown words stay text** (the status of a member, the type of an instance, the driver of a pool, the type of a device): what they
-//!   permit is the caller's to decide, and what is named here ([`Pool::is_shared`], [`Device::tie`]) takes the unknown as forbidden.
-//! * **Fields are required** as section 1 of the contract names them. `null` is taken where it says so: an instance whose member is gone has no
-//!   configuration, which is [`Instance::config`] without a value and never an empty one. An absent list may be `null`, as
-//!   Go writes it. Repeated keys among the ones that are read are refused.
+//! * **One connection per client**, owned, kept, and opened again when the peer has closed it. A call waits for the
+//!   one before it, within its own deadline; so whatever must not wait for a slow list or for a running operation
+//!   gets a client of its own ([`Client::another`]).
+//! * **Who is believed**: a cluster's own certificate is self-signed and names one host, whatever member answers, so
+//!   it is pinned ([`apelora_http::Trust::pinned_leaf_file`]), and the peer must prove that it has its key. TLS 1.3
+//!   is what Incus speaks. The own certificate ([`apelora_http::ClientIdentity`]) is shown to who is believed and
+//!   asks. No certificate tells members apart: who answers is [`Server::name`], by its own word.
+//! * **Each call has an absolute deadline**, which includes waiting for the connection, name resolution, TLS and
+//!   every byte.
+//! * **A read** is sent once more, on a new connection, when the kept one turned out to be closed. **A move or a
+//!   start** is sent once more only when not a byte of it had left. Nothing else is ever repeated.
+//! * **An answer is judged by its `type`** (section 1 of the contract); the HTTP status must agree with it, except
+//!   for `/wait`, where it is always 200 and says nothing.
+//! * **Unknown words stay text** (the status of a member, the type of an instance, the driver of a pool, the type of
+//!   a device): what they permit is the caller's to decide, and what is named here ([`Pool::is_shared`],
+//!   [`Device::tie`]) takes the unknown as forbidden.
+//! * **Fields are required** as section 1 of the contract names them. `null` is taken where it says so: an instance
+//!   whose member is gone has no configuration, which is [`Instance::config`] without a value and never an empty one.
+//!   An empty list may be `null`, as Go writes it. Repeated keys among the ones that are read are refused.
 
 mod ask;
 mod client;

@@ -38,8 +38,8 @@ pub(crate) struct Link {
 impl Link {
     /// Sends a request and reads its answer.
     ///
-    /// A kept connection may turn out to be closed. Then a request of which nothing was sent is sent on a new one, once;
-    /// and so is a read that got no answer at all.
+    /// A kept connection may turn out to be closed. Then a request of which nothing was sent is sent on a new one,
+    /// once; and so is a read that got no answer at all.
     pub(crate) async fn exchange(
         &mut self,
         way: &Way,

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::strict::list;
+use crate::strict::{Object, list};
 
 /// A line of the member list.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -51,7 +51,7 @@ pub struct MemberResources {
 
 #[derive(Deserialize)]
 pub(crate) struct MemberState {
-    sysinfo: SysInfo,
+    sysinfo: Object<SysInfo>,
 }
 
 #[derive(Deserialize)]
@@ -63,7 +63,7 @@ struct SysInfo {
 }
 
 impl From<MemberState> for MemberResources {
-    fn from(MemberState { sysinfo }: MemberState) -> Self {
+    fn from(MemberState { sysinfo: Object(sysinfo) }: MemberState) -> Self {
         Self {
             total_memory: sysinfo.total_ram,
             free_memory: sysinfo.free_ram,

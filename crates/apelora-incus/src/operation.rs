@@ -63,8 +63,8 @@ pub enum Ended {
         /// The error, without control characters, cut at 2000 characters.
         text: String,
     },
-    /// The server does not know it (any more): it ended more than 5 s ago, or the member that ran it died. It may have
-    /// done everything or nothing: read the instance again.
+    /// The server does not know it (any more): it ended more than 5 s ago, or the member that ran it died. It may
+    /// have done everything or nothing: read the instance again.
     Unknown,
 }
 

@@ -23,3 +23,18 @@ impl Pool {
         SHARED.contains(&self.driver.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_known_drivers_are_shared() {
+        let shared = |driver: &str| {
+            Pool { name: "p".to_owned(), driver: driver.to_owned(), status: "Created".to_owned() }.is_shared()
+        };
+        assert!(["lvmcluster", "ceph", "linstor", "truenas"].into_iter().all(shared));
+        let others = ["dir", "lvm", "zfs", "btrfs", "cephfs", "cephobject", "Ceph", "lvmcluster2", ""];
+        assert!(!others.into_iter().any(shared));
+    }
+}

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::Member;
 use crate::envelope::wrong;
 use crate::error::{Problem, Refusal};
-use crate::strict::{Picked, list};
+use crate::strict::{Object, Picked, list};
 
 /// The member that answers, by its own word. An answer proves a live daemon and nothing about the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(crate) struct RawServer {
     auth: String,
     // Both are absent for a client that is not trusted.
     config: Option<Picked>,
-    environment: Option<Environment>,
+    environment: Option<Object<Environment>>,
 }
 
 #[derive(Deserialize)]
@@ -72,7 +72,7 @@ impl TryFrom<RawServer> for Server {
             let text = "the server answers to everybody, and this client is nobody to it".to_owned();
             return Err(Problem::Refused { kind: Refusal::Untrusted, code: 403, text });
         }
-        let Some(environment) = raw.environment else {
+        let Some(Object(environment)) = raw.environment else {
             return Err(wrong("metadata.environment", "it is missing"));
         };
         if environment.server_name.is_empty() {

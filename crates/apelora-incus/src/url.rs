@@ -26,8 +26,8 @@ pub enum UrlError {
     },
 }
 
-/// Reads `https://host[:port]`, with 8443 when no port is named, or `unix:///path`: what `APELORA_INCUS_URL` holds, and the
-/// `url` of a [`Member`](crate::Member).
+/// Reads `https://host[:port]`, with 8443 when no port is named, or `unix:///path`: what `APELORA_INCUS_URL` holds,
+/// and the `url` of a [`Member`](crate::Member).
 ///
 /// # Errors
 /// When the text is neither, or has a path, query or user beside the host.

@@ -175,6 +175,25 @@ impl Identity {
         Ok(Self { pem: certificate.pem(), certificate: certificate.der().clone(), key })
     }
 
+    /// A client's certificate that nobody but itself has signed, as `incus remote generate-certificate` makes one.
+    ///
+    /// # Errors
+    /// When the generator fails.
+    pub fn client(common_name: &str) -> Result<Self, PkiError> {
+        let plan = CertificatePlan {
+            common_name: common_name.to_owned(),
+            dns_names: Vec::new(),
+            addresses: Vec::new(),
+            life: Life::Valid,
+            is_authority: false,
+        };
+        let mut params = plan.params()?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384)?;
+        let certificate = params.self_signed(&key)?;
+        Ok(Self { pem: certificate.pem(), certificate: certificate.der().clone(), key })
+    }
+
     /// The same certificate with a key that is not its own: what somebody has who has only seen it.
     ///
     /// # Errors

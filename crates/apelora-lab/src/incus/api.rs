@@ -279,6 +279,7 @@ impl World {
             return refuse(if offline {
                 "Can't perform action as server is currently offline"
             } else {
+                // The text is not recorded.
                 "Instance name or target required"
             });
         };
@@ -289,6 +290,7 @@ impl World {
         if target == source {
             return refuse("Requested target server is the same as current server");
         }
+        // The text is not recorded.
         if body["migration"] != true {
             return refuse("Migration must be requested");
         }

@@ -25,7 +25,7 @@ impl Cluster {
         .ok_or_else(|| ClusterError::UnknownMember(member.to_owned()))
     }
 
-    /// The operating system dies, and the instances with it; power stays on.
+    /// The operating system dies, and the instances with it; power stays on. Nothing happens to a machine that is off.
     ///
     /// # Errors
     /// When no member has this name.
@@ -33,7 +33,8 @@ impl Cluster {
         self.change(member, |world, index, now| world.crash(now, index))
     }
 
-    /// The machine stands still: nothing answers, nothing is lost, leases are kept.
+    /// The machine stands still: nothing answers, nothing is lost, leases are kept. Nothing happens to a machine whose
+    /// operating system does not run.
     ///
     /// # Errors
     /// When no member has this name.

@@ -23,8 +23,10 @@ use crate::incus::envelope::Answer;
 use crate::incus::machine::{ApiFault, Os};
 use crate::incus::world::World;
 
-/// How often something that waits looks again.
+/// How often a request that waits for the database or for an operation looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
+/// How often one looks again that a machine does not answer at all.
+const SILENCE: Duration = Duration::from_millis(200);
 
 /// The world, shared by all listeners and by whoever breaks it.
 pub(super) struct Shared(Mutex<World>);
@@ -85,7 +87,7 @@ impl Door {
             match self.gate(boots) {
                 (Gate::Open, boots) => return Some(boots),
                 (Gate::Shut, _) => return None,
-                (Gate::Silent, _) => sleep(LOOK_AGAIN).await,
+                (Gate::Silent, _) => sleep(SILENCE).await,
             }
         }
     }

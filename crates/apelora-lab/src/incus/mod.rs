@@ -23,6 +23,8 @@ mod machine;
 mod operation;
 mod plan;
 mod show;
+#[cfg(test)]
+mod tests;
 mod truth;
 mod world;
 

@@ -188,6 +188,7 @@ impl World {
 
     fn start(&mut self, at: At, name: &InstanceName, on: usize) -> Result<(), Failure> {
         let number = self.existing(name)?;
+        // The text is not recorded, nor is the one of a stop.
         if self.instances.get(number).is_some_and(|instance| instance.runs_on.contains(&on)) {
             return Err(Failure { code: 400, error: "The instance is already running".to_owned() });
         }

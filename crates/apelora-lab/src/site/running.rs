@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use serde_json::{Map, Value, json};
 
-use crate::https::{Authority, CertificatePlan, Identity, Life, PkiError, Server, TlsVersion};
+use crate::https::{Authority, CertificatePlan, Identity, PkiError, Server, TlsVersion};
 use crate::ident::{hex, uuid, uuid_text};
 use crate::incus::{Cluster, ClusterError, Happening};
 use crate::ipmi::{self, Account, Level};
@@ -122,13 +122,7 @@ impl Site {
             bmcs.insert(name.to_owned(), MemberBmc { kind, needs_mains, uuid: uuid_text(uuid) });
         }
 
-        let client = Identity::self_signed_p384(&CertificatePlan {
-            common_name: "apelora".to_owned(),
-            dns_names: Vec::new(),
-            addresses: Vec::new(),
-            life: Life::Valid,
-            is_authority: false,
-        })?;
+        let client = Identity::client("apelora")?;
         let projects: Option<Vec<&str>> =
             plan.restricted_to.as_ref().map(|all| all.iter().map(String::as_str).collect());
         cluster.trust(client.der(), projects.as_deref());
@@ -206,7 +200,8 @@ impl Site {
 
 /// What breaks it. Each returns an error when no member has the name.
 impl Site {
-    /// The operating system of a machine dies, and its instances with it; power stays on.
+    /// The operating system of a machine dies, and its instances with it; power stays on. Nothing happens to a machine
+    /// that is off.
     ///
     /// # Errors
     /// When no member has this name.
@@ -214,7 +209,8 @@ impl Site {
         Ok(self.cluster.crash(member)?)
     }
 
-    /// A machine stands still: power is on, nothing answers, nothing is lost.
+    /// A machine stands still: power is on, nothing answers, nothing is lost. Nothing happens to a machine whose
+    /// operating system does not run.
     ///
     /// # Errors
     /// When no member has this name.
@@ -277,6 +273,14 @@ impl Site {
     /// When no member has this name.
     pub fn is_alive(&self, member: &str) -> Result<bool, SiteError> {
         Ok(self.cluster.is_alive(member)?)
+    }
+
+    /// Whether a machine is on the cluster's network.
+    ///
+    /// # Errors
+    /// When no member has this name.
+    pub fn is_connected(&self, member: &str) -> Result<bool, SiteError> {
+        Ok(self.cluster.is_connected(member)?)
     }
 
     /// The machines on which an instance really runs.

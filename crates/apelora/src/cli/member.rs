@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::Remote;
+use super::{CheckBmc, Remote};
 
 /// Look at the cluster's members and say that one is off.
 #[derive(Debug, Subcommand)]
@@ -45,6 +45,11 @@ pub(crate) struct ConfirmOff {
 /// Look after the management controllers of the servers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bmc {
+    /// Reach each mapped BMC, compare its UUID and read its power state; changes nothing.
+    ///
+    /// To be run on the worker's host, with the worker's environment. Exits with 1 when a BMC could not be used to
+    /// switch its server off.
+    Check(CheckBmc),
     /// Trust a member's entry of the BMC map again; refused while its BMC still contradicts the cluster.
     Trust(TrustBmc),
 }

@@ -24,9 +24,7 @@ pub(crate) use resolve::{Provenance, Resolved, Sources};
 pub(crate) use server::{HistoryRetention, ServerConfig};
 use table::Setting;
 pub(crate) use table::{BMC_SECRET_PREFIX, DATABASE_URL_NAME};
-pub(crate) use worker::{
-    BmcCheckConfig, BmcSettings, IncusSettings, IncusTls, LeaseCheckConfig, WorkerConfig,
-};
+pub(crate) use worker::{BmcCheckConfig, BmcSettings, IncusSettings, LeaseCheckConfig, WorkerConfig};
 
 use crate::printable::printable;
 

@@ -161,6 +161,11 @@ impl Resolved {
         self.values.get(setting.name)
     }
 
+    /// Whether somebody chose the value of a setting.
+    pub(crate) fn is_chosen(&self, setting: &Setting) -> bool {
+        self.get(setting).is_some_and(|value| value.origin != Origin::Default)
+    }
+
     /// The name by which the person who set it knows a setting.
     pub(crate) fn label(&self, setting: &Setting) -> String {
         match self.get(setting).map(|v| &v.origin) {

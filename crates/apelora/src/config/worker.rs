@@ -1,10 +1,11 @@
 //! The configuration of `apelora worker`, and of the checks that read the same files.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use apelora_fencing::Limits;
-use apelora_http::Endpoint;
+use apelora_http::{ClientIdentity, Endpoint, Trust};
 use apelora_store::DatabaseUrl;
 
 use super::database::{LogConfig, database_url, host, log};
@@ -42,8 +43,8 @@ pub(crate) struct WorkerConfig {
 /// How the cluster is reached, and what an operator attests about it.
 #[derive(Debug, Clone)]
 pub(crate) struct IncusSettings {
-    /// At least one; no two are the same.
-    pub(crate) endpoints: Vec<Endpoint>,
+    /// At least one; no two lead to the same place.
+    pub(crate) urls: Vec<String>,
     /// Who the worker is and whom it believes; present when an endpoint is HTTPS.
     pub(crate) tls: Option<IncusTls>,
     /// One endpoint must do.
@@ -54,7 +55,7 @@ pub(crate) struct IncusSettings {
     pub(crate) shared_pools: Vec<String>,
 }
 
-/// Mutual TLS with the cluster.
+/// Mutual TLS with the cluster. The files were readable, and what they must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IncusTls {
     /// PEM with the worker's certificate.
@@ -76,8 +77,6 @@ pub(crate) struct BmcSettings {
     pub(crate) lab_san_vms: Vec<String>,
 }
 
-/// The port of an Incus server.
-const INCUS_PORT: u16 = 8443;
 /// What stands for the system's authorities in `incus_server_cert`.
 const SYSTEM: &str = "system";
 
@@ -130,10 +129,10 @@ fn limits(values: &Resolved) -> Result<Limits, OneLine> {
 }
 
 fn incus(values: &Resolved) -> Result<IncusSettings, OneLine> {
-    let endpoints = endpoints(values)?;
-    let https = endpoints.iter().any(|endpoint| matches!(endpoint, Endpoint::Https(_)));
+    let urls = values.list(&INCUS_URL)?;
+    let https = reach_https(values, &urls)?;
     let single_view = values.flag(&INCUS_SINGLE_VIEW)?;
-    if single_view && endpoints.len() > 1 {
+    if single_view && urls.len() > 1 {
         return Err(values.refuse(
             &INCUS_SINGLE_VIEW,
             "has an effect with a single endpoint in incus_url only: several confirm each other",
@@ -142,29 +141,20 @@ fn incus(values: &Resolved) -> Result<IncusSettings, OneLine> {
     }
     Ok(IncusSettings {
         tls: if https { Some(tls(values)?) } else { no_tls(values)? },
-        endpoints,
+        urls,
         single_view,
         healing_off: values.flag(&INCUS_HEALING_OFF)?,
         shared_pools: values.list(&INCUS_SHARED_POOLS)?,
     })
 }
 
-fn endpoints(values: &Resolved) -> Result<Vec<Endpoint>, OneLine> {
-    let remedy = "write unix:///PATH or https://HOST, several with commas between";
+/// Checks the addresses, and says whether one of them is HTTPS.
+fn reach_https(values: &Resolved, urls: &[String]) -> Result<bool, OneLine> {
     let mut found = Vec::new();
-    for url in values.list(&INCUS_URL)? {
-        let endpoint = if let Some(path) = url.strip_prefix("unix://") {
-            if !path.starts_with('/') {
-                return Err(values.refuse(&INCUS_URL, &format!("'{url}' has no absolute path"), remedy));
-            }
-            Endpoint::unix(path.as_ref())
-        } else if let Some(host) = url.strip_prefix("https://") {
-            let host = host.strip_suffix('/').unwrap_or(host);
-            let with_port = if has_port(host) { host.to_owned() } else { with_usual_port(host) };
-            Endpoint::https(&with_port).map_err(|why| values.refuse(&INCUS_URL, &why.to_string(), remedy))?
-        } else {
-            return Err(values.refuse(&INCUS_URL, &format!("'{url}' is no address of an Incus"), remedy));
-        };
+    for url in urls {
+        let endpoint = apelora_incus::endpoint(url).map_err(|why| {
+            values.refuse(&INCUS_URL, &why.to_string(), "several endpoints stand with commas between")
+        })?;
         if found.contains(&endpoint) {
             return Err(values.refuse(
                 &INCUS_URL,
@@ -174,22 +164,7 @@ fn endpoints(values: &Resolved) -> Result<Vec<Endpoint>, OneLine> {
         }
         found.push(endpoint);
     }
-    if found.is_empty() { Err(values.refuse(&INCUS_URL, "names nothing", remedy)) } else { Ok(found) }
-}
-
-fn has_port(host: &str) -> bool {
-    match host.rsplit_once(']') {
-        Some((_, after)) => after.starts_with(':'),
-        None => host.matches(':').count() == 1,
-    }
-}
-
-fn with_usual_port(host: &str) -> String {
-    if host.contains(':') && !host.starts_with('[') {
-        format!("[{host}]:{INCUS_PORT}")
-    } else {
-        format!("{host}:{INCUS_PORT}")
-    }
+    Ok(found.iter().any(|endpoint| matches!(endpoint, Endpoint::Https(_))))
 }
 
 /// An Incus at the other end of a network: both sides must be known.
@@ -208,8 +183,9 @@ fn tls(values: &Resolved) -> Result<IncusTls, OneLine> {
     if let (None, Some(_)) = (values.get(&INCUS_CLIENT_CERT), values.get(&INCUS_CLIENT_KEY)) {
         return Err(values.refuse(&INCUS_CLIENT_KEY, "has no certificate", "set incus_client_cert too"));
     }
-    let client_cert = needed(&INCUS_CLIENT_CERT, "to strangers it shows nothing of the cluster")?;
-    let client_key = needed(&INCUS_CLIENT_KEY, "to strangers it shows nothing of the cluster")?;
+    let stranger = "to strangers it shows nothing of the cluster";
+    let client_cert = needed(&INCUS_CLIENT_CERT, stranger)?;
+    let client_key = needed(&INCUS_CLIENT_KEY, stranger)?;
     let server_cert = match values.optional(&INCUS_SERVER_CERT)? {
         Some(SYSTEM) => None,
         _ => Some(needed(
@@ -217,6 +193,11 @@ fn tls(values: &Resolved) -> Result<IncusTls, OneLine> {
             "its cluster.crt, or the word `system` for the system's authorities",
         )?),
     };
+    let about = |setting, why: &dyn Display| OneLine::new(format_args!("{}: {why}", values.label(setting)));
+    ClientIdentity::from_files(&client_cert, &client_key).map_err(|why| about(&INCUS_CLIENT_CERT, &why))?;
+    if let Some(path) = &server_cert {
+        Trust::pinned_leaf_file(path).map_err(|why| about(&INCUS_SERVER_CERT, &why))?;
+    }
     Ok(IncusTls { client_cert, client_key, server_cert })
 }
 
@@ -267,19 +248,26 @@ impl Configuration for BmcCheckConfig {
 pub(crate) struct LeaseCheckConfig {
     /// The file about storage leases.
     pub(crate) sanlock_hosts: Option<PathBuf>,
+    /// Where the worker stores which leases it saw alive; asked when it is named, and not made for this.
+    pub(crate) database_url: Option<DatabaseUrl>,
     /// How and what is logged.
     pub(crate) log: LogConfig,
 }
 
 impl Configuration for LeaseCheckConfig {
     fn settings() -> &'static [&'static Setting] {
-        static OURS: &[&Setting] = &[&SANLOCK_HOSTS, &LOG, &LOG_FORMAT];
+        static OURS: &[&Setting] = &[&SANLOCK_HOSTS, &DATABASE_URL, &LOG, &LOG_FORMAT];
         OURS
     }
 
     fn build(values: &Resolved) -> Result<Self, OneLine> {
         values.text(&SANLOCK_HOSTS)?;
-        Ok(Self { sanlock_hosts: readable(values, &SANLOCK_HOSTS)?, log: log(values)? })
+        let database_url = database_url(values)?;
+        Ok(Self {
+            sanlock_hosts: readable(values, &SANLOCK_HOSTS)?,
+            database_url: values.is_chosen(&DATABASE_URL).then_some(database_url),
+            log: log(values)?,
+        })
     }
 }
 

@@ -16,3 +16,4 @@ mod running;
 mod server;
 mod settings;
 mod terminal;
+mod worker;

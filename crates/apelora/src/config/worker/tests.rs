@@ -25,8 +25,8 @@ fn defaults_watch_the_cluster_of_this_host_and_switch_nothing_off() {
     let (config, _) = loaded(&[], &[]).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:9642");
     assert_eq!(config.limits, Limits::PRODUCTION);
-    assert_eq!(config.incus.endpoints, [Endpoint::unix("/var/lib/incus/unix.socket".as_ref())]);
-    assert_eq!(config.incus.tls, None);
+    assert_eq!(config.incus.urls, ["unix:///var/lib/incus/unix.socket"]);
+    assert!(config.incus.tls.is_none());
     assert!(!config.incus.single_view && !config.incus.healing_off && config.incus.shared_pools.is_empty());
     assert_eq!(config.bmcs.map, None);
     assert!(!config.bmcs.allow_lab && !config.failure_domain_rule);
@@ -34,39 +34,80 @@ fn defaults_watch_the_cluster_of_this_host_and_switch_nothing_off() {
     assert_eq!(config.sanlock_hosts, None);
 }
 
-const HTTPS: [(&str, &str); 4] = [
-    ("incus_url", "https://s1,https://10.0.0.2:9443, https://fd00::3, https://[fd00::4]:444/"),
-    ("incus_client_cert", "/dev/null"),
-    ("incus_client_key", "/dev/null"),
-    ("incus_server_cert", "/dev/null"),
-];
+const URLS: &str = "https://s1,https://10.0.0.2:9443, https://[fd00::4]:444/";
+
+/// A certificate and its key, in files.
+struct Pair {
+    _folder: tempfile::TempDir,
+    cert: String,
+    key: String,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(["worker".to_owned()]).unwrap();
+        let file = |name: &str, pem: String| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, pem).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let (cert, key) = (file("w.crt", made.cert.pem()), file("w.key", made.signing_key.serialize_pem()));
+        Self { _folder: folder, cert, key }
+    }
+
+    fn https(&self) -> [(&str, &str); 4] {
+        [
+            ("incus_url", URLS),
+            ("incus_client_cert", &self.cert),
+            ("incus_client_key", &self.key),
+            ("incus_server_cert", &self.cert),
+        ]
+    }
+}
 
 #[test]
-fn an_https_cluster_has_several_endpoints_with_its_usual_port() {
-    let (config, _) = loaded(&[], &HTTPS).unwrap();
-    let shown: Vec<_> = config.incus.endpoints.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        shown,
-        ["https://s1:8443", "https://10.0.0.2:9443", "https://[fd00::3]:8443", "https://[fd00::4]:444"]
-    );
-    assert_eq!(config.incus.tls.unwrap().server_cert.as_deref(), Some("/dev/null".as_ref()));
-    let mut system = HTTPS;
+fn an_https_cluster_has_several_endpoints_and_both_sides_are_known() {
+    let pair = Pair::new();
+    let (config, _) = loaded(&[], &pair.https()).unwrap();
+    assert_eq!(config.incus.urls, ["https://s1", "https://10.0.0.2:9443", "https://[fd00::4]:444/"]);
+    let tls = config.incus.tls.unwrap();
+    assert_eq!(tls.client_key.to_str(), Some(pair.key.as_str()));
+    assert_eq!(tls.server_cert.as_deref().and_then(|path| path.to_str()), Some(pair.cert.as_str()));
+    let mut system = pair.https();
     system[3].1 = "system";
     assert_eq!(loaded(&[], &system).unwrap().0.incus.tls.unwrap().server_cert, None);
 }
 
 #[test]
+fn files_that_hold_something_else_are_told_by_their_setting() {
+    let (pair, other) = (Pair::new(), Pair::new());
+    for (i, file, words) in [
+        (1, "/dev/null", "--incus-client-cert (flag): /dev/null: it holds no certificate"),
+        (2, "/dev/null", "--incus-client-cert (flag): /dev/null: it holds no private key"),
+        (2, &other.key, "--incus-client-cert (flag): "),
+        (3, "/dev/null", "--incus-server-cert (flag): the file of pinned server certificates /dev/null"),
+    ] {
+        let mut wrong = pair.https();
+        wrong[i].1 = file;
+        let line = refused(&wrong);
+        assert!(line.starts_with(words) && line.contains("; "), "{line}");
+    }
+}
+
+#[test]
 fn contradictions_about_the_cluster_are_refused() {
+    let pair = Pair::new();
     for (missing, words) in [
         ("incus_client_cert", "--incus-client-key (flag): has no certificate; set incus_client_cert too"),
         ("incus_client_key", "--incus-client-cert (flag): has no private key; set incus_client_key too"),
         ("incus_server_cert", "--incus-url (flag): an https Incus needs incus_server_cert"),
     ] {
-        let some: Vec<_> = HTTPS.into_iter().filter(|(name, _)| *name != missing).collect();
+        let some: Vec<_> = pair.https().into_iter().filter(|(name, _)| *name != missing).collect();
         let line = refused(&some);
         assert!(line.starts_with(words), "{line}");
     }
-    let line = refused(&HTTPS[..1]);
+    let line = refused(&pair.https()[..1]);
     assert!(line.starts_with("--incus-url (flag): an https Incus needs incus_client_cert"), "{line}");
     for setting in ["incus_client_cert", "incus_client_key", "incus_server_cert"] {
         let line = refused(&[(setting, "/dev/null")]);
@@ -76,12 +117,12 @@ fn contradictions_about_the_cluster_are_refused() {
         ("https://s1,https://S1:8443", "https://s1:8443 is given twice"),
         ("unix:///a,unix:///a", "'unix:///a' is given twice"),
         ("unix:///a,", "has an empty item"),
-        ("unix://a", "no absolute path"),
+        ("unix://a", "names no socket"),
         ("https://s1/1.0", "is not a bare address"),
         ("https://s1:0", "no valid port"),
-        ("s1:8443", "is no address of an Incus"),
+        ("s1:8443", "is not an Incus address"),
     ] {
-        let mut https = HTTPS;
+        let mut https = pair.https();
         https[0].1 = url;
         let line = refused(&https);
         assert!(line.starts_with("--incus-url (flag): ") && line.contains(words), "{url}: {line}");
