@@ -305,7 +305,7 @@ pub(super) fn trust(options: TrustBmc, environment: Environment) -> Result<(), F
     let sentence = if trusted.known.was_distrusted {
         format!("The BMC of {} is trusted again.", options.member)
     } else {
-        format!("The BMC of {} was not distrusted; your word is in the audit trail.", options.member)
+        format!("The BMC of {} was not distrusted; nothing was changed.", options.member)
     };
     remote::done(format, &sentence, &trusted.json)
 }
