@@ -171,6 +171,8 @@ pub struct EntryQuery {
 pub struct AuditQuery {
     /// The node's uuid.
     pub node_uuid: Option<String>,
+    /// The node's name at that time.
+    pub node_name: Option<String>,
     /// The cluster member.
     pub member: Option<String>,
     /// The action, such as `maintenance.asserted`.

@@ -12,7 +12,6 @@ use apelora_fencing::limits::LimitError;
 use apelora_fencing::status::SettingStatus;
 use apelora_http::{ClientIdentity, Endpoint, Trust};
 
-use crate::leases::LeaseSource;
 use crate::provider::ProviderSettings;
 
 /// The configuration of one worker.
@@ -36,8 +35,6 @@ pub struct WorkerConfig {
     pub failure_domain_rule: bool,
     /// `APELORA_SANLOCK_HOSTS`, as [`crate::leases::load_hosts`] reads it.
     pub leases: LeaseConfig,
-    /// Where the leases are read.
-    pub lease_source: LeaseSource,
     /// `--dry-run`: decide and audit, stop before the permit.
     pub dry_run: bool,
     /// The settings in force, for pages; secrets by their names only.
@@ -150,7 +147,6 @@ impl WorkerConfig {
             providers: ProviderSettings::default(),
             failure_domain_rule: false,
             leases: LeaseConfig::default(),
-            lease_source: LeaseSource::None,
             dry_run: false,
             effective: Vec::new(),
             pace: Pace::default(),

@@ -13,6 +13,7 @@ use tracing::info;
 use crate::bmc_map::MapFile;
 use crate::config::{WorkerConfig, WorkerError};
 use crate::health::{self, Health};
+use crate::leases::LeaseSource;
 use crate::metrics::Metrics;
 use crate::notice::{Notice, Notices};
 use crate::provider::Providers;
@@ -70,6 +71,11 @@ pub async fn bind(config: WorkerConfig, parts: Parts) -> Result<Worker, WorkerEr
         cluster: Cluster::Incus(cluster),
         bmcs: Bmcs::Real(Providers::new(config.providers.clone(), parts.secrets)),
         map: Maps::File(map),
+        leases: if config.leases.lockspaces.is_empty() {
+            LeaseSource::None
+        } else {
+            LeaseSource::Sanlock(apelora_sanlock::DEFAULT_SOCKET.into())
+        },
         notices: Notices::new(parts.notices),
         metrics: Metrics::new(),
         health: Health::default(),

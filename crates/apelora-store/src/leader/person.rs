@@ -8,7 +8,7 @@ use apelora_fencing::memory::MemoryStore;
 use apelora_fencing::name::{Incarnation, MemberName};
 use apelora_fencing::reason::ReasonCode;
 use apelora_fencing::record::ProofKind;
-use apelora_fencing::write::{AuditAction, AuditRow};
+use apelora_fencing::write::{AuditAction, AuditRow, Found};
 use apelora_maintenance::{Authority, Scope, Stamp};
 use serde_json::json;
 use uuid::Uuid;
@@ -98,7 +98,24 @@ impl Store {
         reason: &str,
         stamp: &Stamp,
     ) -> Result<bool, ConfirmError> {
-        let mut work = Trust { member, by, reason, stamp, offset: self.clock_offset() };
+        let offset = self.clock_offset();
+        let mut work = Trust { member, by, reason, stamp, offset, unless_contradicted: false };
+        Ok(self.transact(&mut work).await?)
+    }
+
+    /// As [`Self::trust`], unless the latest drill of the member's BMC, as it is stored, contradicts the cluster.
+    ///
+    /// # Errors
+    /// [`ConfirmError::Refused`] with `distrusted` then; else of the database.
+    pub async fn trust_unless_contradicted(
+        &self,
+        member: &MemberName,
+        by: &Authority,
+        reason: &str,
+        stamp: &Stamp,
+    ) -> Result<bool, ConfirmError> {
+        let offset = self.clock_offset();
+        let mut work = Trust { member, by, reason, stamp, offset, unless_contradicted: true };
         Ok(self.transact(&mut work).await?)
     }
 
@@ -267,6 +284,7 @@ struct Trust<'a> {
     reason: &'a str,
     stamp: &'a Stamp,
     offset: i64,
+    unless_contradicted: bool,
 }
 
 impl Work for Trust<'_> {
@@ -287,6 +305,13 @@ impl Work for Trust<'_> {
         let Held { now, mut order, members } = held;
         if !members.get(*name).is_some_and(|member| member.model.distrusted) {
             return Ok(false);
+        }
+        // Nobody's word makes the BMC another one: it must have been read otherwise since.
+        if self.unless_contradicted
+            && let Some(last) = told::checks(conn, now).await?.remove(*name)
+            && last.found == told::found_word(Found::Contradiction)
+        {
+            return Err(Stop::Refused(ReasonCode::Distrusted));
         }
         let mut tx = Tx::of_a_person(conn, &mut order, now);
         member::trust(&mut tx, name).await?;

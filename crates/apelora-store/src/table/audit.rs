@@ -109,11 +109,24 @@ pub(crate) async fn insert_rows(conn: &mut Conn, rows: Vec<Row>) -> Result<(), F
 
 /// A page of the trail.
 pub(crate) async fn list(conn: &mut Conn, query: &AuditQuery) -> Result<Vec<AuditRecord>, Fault> {
-    let AuditQuery { node_uuid, member, action, outcome, user, from, until, direction, after, limit } = query;
+    let AuditQuery {
+        node_uuid,
+        node_name,
+        member,
+        action,
+        outcome,
+        user,
+        from,
+        until,
+        direction,
+        after,
+        limit,
+    } = query;
     let mut select = Query::select();
     select.columns(COLUMNS.map(|(name, _)| name)).from(TABLE);
     for (column, wanted) in [
         ("node_uuid", node_uuid),
+        ("node_name", node_name),
         ("member", member),
         ("action", action),
         ("outcome", outcome),

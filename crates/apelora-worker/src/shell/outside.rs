@@ -14,6 +14,7 @@ use super::database::Database;
 use super::map::Maps;
 use crate::config::WorkerConfig;
 use crate::health::Health;
+use crate::leases::LeaseSource;
 use crate::metrics::Metrics;
 use crate::notice::Notices;
 
@@ -32,6 +33,7 @@ pub(crate) struct Outside {
     pub(crate) cluster: Cluster,
     pub(crate) bmcs: Bmcs,
     pub(crate) map: Maps,
+    pub(crate) leases: LeaseSource,
     pub(crate) notices: Notices,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,

@@ -38,8 +38,7 @@ pub(crate) struct Passed {
 /// Reads everything for the pass with this ticket.
 pub(super) async fn gather(outside: Arc<Outside>, ticket: Ticket, answers: Answers) {
     let Sight { view, second, healing, own_host } = outside.cluster.look(&outside.clock).await;
-    let by = Instant::now() + LEASES_LIMIT;
-    let leases = outside.config.lease_source.read(&*outside.clock, by).await;
+    let leases = outside.leases.read(&*outside.clock, Instant::now() + LEASES_LIMIT).await;
     let (stored, stored_problem) = match timeout(STORED_LIMIT, outside.database.persisted()).await {
         Ok(Ok(stored)) => (Some(stored), None),
         Ok(Err(problem)) => (None, Some(problem)),

@@ -19,6 +19,7 @@ use uuid::Uuid;
 use crate::bmc_map::LoadedMap;
 use crate::config::WorkerConfig;
 use crate::health::Health;
+use crate::leases::LeaseSource;
 use crate::metrics::Metrics;
 use crate::notice::{Notice, Notices};
 use crate::shell::scripted::{Base, Machines, Site, VirtualClock};
@@ -84,6 +85,7 @@ impl Rig {
             cluster: Cluster::Scripted(Arc::clone(&self.site)),
             bmcs: Bmcs::Scripted(Arc::clone(&self.machines)),
             map: Maps::Scripted(Mutex::new(map(&MEMBERS))),
+            leases: LeaseSource::None,
             notices: Notices::new(Some(sender)),
             metrics: Metrics::new(),
             health: Health::default(),
