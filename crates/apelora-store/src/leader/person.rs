@@ -19,7 +19,7 @@ use super::node::{self, Todo};
 use super::proof::{self, NewRow};
 use super::tx::{Order, Tx};
 use super::{Warning, told};
-use crate::engine::{Conn, DbTime, Fault, clock};
+use crate::engine::{Class, Conn, DbTime, Fault, clock};
 use crate::table::{audit, change};
 use crate::transact::{Failure, Stop, Work};
 use crate::{Cause, Store, StoreError};
@@ -83,7 +83,7 @@ impl Store {
     /// [`ConfirmError::Refused`] with `seen_online` when the member was Online when a leader last looked, with
     /// `back_online` when another life of it was shown to the person; else of the database.
     pub async fn confirm_off(&self, word: &PersonsWord, stamp: &Stamp) -> Result<Confirmed, ConfirmError> {
-        let mut work = ConfirmOff { word, stamp, offset: self.clock_offset(), runs: 0 };
+        let mut work = ConfirmOff { word, stamp, offset: self.clock_offset() };
         Ok(self.transact(&mut work).await?)
     }
 
@@ -177,18 +177,25 @@ async fn lock(conn: &mut Conn, name: &MemberName, make: bool, offset: i64) -> Re
     if make && members.is_empty() {
         // A row to lock; it goes again if the word is refused.
         let new = Member::default();
-        member::insert(&mut tx, name, &new.model).await?;
+        member::insert(&mut tx, name, &new.model).await.map_err(made_meanwhile)?;
         members.insert(name.clone(), new);
     }
     let now = clock::read(conn, offset).await?;
     Ok(Held { now, order, members })
 }
 
+/// A leader that sees the member for the first time at this moment: with its row there, it is run again.
+fn made_meanwhile(mut fault: Fault) -> Fault {
+    if matches!(fault.class, Class::Unique(_)) {
+        fault.class = Class::Serialization;
+    }
+    fault
+}
+
 struct ConfirmOff<'a> {
     word: &'a PersonsWord,
     stamp: &'a Stamp,
     offset: i64,
-    runs: u32,
 }
 
 impl Work for ConfirmOff<'_> {
@@ -201,7 +208,6 @@ impl Work for ConfirmOff<'_> {
     }
 
     async fn lock(&mut self, conn: &mut Conn) -> Result<Held, Fault> {
-        self.runs += 1;
         lock(conn, &self.word.member, true, self.offset).await
     }
 
@@ -241,7 +247,7 @@ impl Work for ConfirmOff<'_> {
             let todo =
                 Todo::Assert { names: id_of_proof.to_string(), incarnation: *shown, kind: ProofKind::Person };
             let stamp = Stamp { change: id(stamp, "node"), ..stamp.clone() };
-            let found = node::look(&mut tx, name, &todo, stamp, self.runs > 1).await?;
+            let found = node::look(&mut tx, name, &todo, stamp).await?;
             let (mark, ready, warning) = node::settle(&before.fault, &todo, found);
             warnings.extend(warning);
             place = Some((mark, ready));

@@ -105,7 +105,7 @@ fn verdict(member: &Member) -> String {
         (Some(action), Some(judged)) if judged.reasons.is_empty() => words.push(action.clone()),
         (Some(action), Some(judged)) => words.push(format!("{action}: {}", judged.reasons.join(", "))),
         (None, Some(judged)) => {
-            words.push(format!("not known (was {} {})", judged.action, ago(judged.age_secs)))
+            words.push(format!("not known (was {} {})", judged.action, ago(judged.age_secs)));
         }
         _ => words.push("not known".to_owned()),
     }
