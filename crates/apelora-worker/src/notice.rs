@@ -1,6 +1,7 @@
 //! What a person wants to follow: one sentence for each thing that happens, logged in one place.
 
-use std::fmt;
+mod sentence;
+
 use std::time::Duration;
 
 use apelora_fencing::event::Why;
@@ -185,6 +186,52 @@ pub enum Notice {
         /// Why, and what to do.
         problem: String,
     },
+    /// An instance of a member that is proven off is not restarted elsewhere.
+    Stays {
+        /// Its project.
+        project: String,
+        /// Its name.
+        instance: String,
+        /// The member that ran it.
+        member: MemberName,
+        /// Why, as a sentence.
+        sentence: String,
+    },
+    /// The restart of an instance ended without success.
+    GaveUp {
+        /// Its project.
+        project: String,
+        /// Its name.
+        instance: String,
+        /// The member that ran it.
+        member: MemberName,
+        /// Why.
+        why: String,
+        /// Whether it may run on a server that is back, so that starting it elsewhere would damage its data.
+        doubtful: bool,
+    },
+    /// Everything that a member ran is taken care of.
+    Recovered {
+        /// The member.
+        member: MemberName,
+        /// How many instances run elsewhere.
+        restarted: usize,
+        /// How many were moved and not started, as they are configured.
+        moved: usize,
+        /// How many stay where they are.
+        stayed: usize,
+        /// How many were given up.
+        gave_up: usize,
+    },
+    /// A member is back that was not restarted since what it ran was started elsewhere.
+    MayRunTwice {
+        /// The member.
+        member: MemberName,
+        /// What was started or moved elsewhere, as `project/name`.
+        instances: Vec<String>,
+        /// How that was found.
+        because: String,
+    },
 }
 
 /// Why a worker leads no more.
@@ -204,139 +251,6 @@ impl SteppedDown {
     /// Whether the lease may still be held, so that it is let go.
     pub(crate) const fn may_resign(self) -> bool {
         !matches!(self, Self::Machine(Why::Deposed))
-    }
-}
-
-impl fmt::Display for SteppedDown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Machine(Why::LeaseExpired) => "its lease could not be renewed in time",
-            Self::Machine(Why::Deposed) => "another worker leads",
-            Self::Machine(Why::OwnHostOffline) => {
-                "the cluster reports the host that it runs on as Offline; it does not lead before that host is Online again"
-            }
-            Self::Stopped => "it was told to stop",
-            Self::Fault => "a part of it failed; it starts again, and reads open power-offs to their end",
-            Self::OwnHostLearnt => "it learnt on which member it runs, and starts again with that",
-        })
-    }
-}
-
-impl fmt::Display for Notice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Elected { epoch, own_host: Some(host) } => {
-                write!(
-                    f,
-                    "This worker leads (epoch {}); it runs on {host}, which it will not switch off.",
-                    epoch.0
-                )
-            }
-            Self::Elected { epoch, own_host: None } => {
-                write!(f, "This worker leads (epoch {}); it runs on no member of the cluster.", epoch.0)
-            }
-            Self::SteppedDown { why } => write!(f, "This worker leads no more: {why}."),
-            Self::Seen { member, status: Some(status) } => {
-                write!(f, "The cluster reports {member} as {}.", status.as_str())
-            }
-            Self::Seen { member, status: None } => write!(f, "The cluster lists {member} no more."),
-            Self::Grace { member, needed } => write!(
-                f,
-                "{member} is Offline; if it stays so for {} s, it will be judged for a power-off.",
-                needed.as_secs()
-            ),
-            Self::Refused { member, reasons, sentence } => {
-                write!(f, "{member} is not switched off: {sentence}")?;
-                let others = reasons.len().saturating_sub(1);
-                if others > 0 {
-                    let words: Vec<_> = reasons.iter().map(|r| r.as_str()).collect();
-                    write!(f, " All reasons: {}.", words.join(", "))?;
-                }
-                Ok(())
-            }
-            Self::Intent { member, record } => {
-                write!(f, "Every guard holds: the intent to switch {member} off is recorded ({}).", record.0)
-            }
-            Self::Adopted { member, record } => write!(
-                f,
-                "A power-off of {member} that another leader began is read to its end; nothing is sent ({}).",
-                record.0
-            ),
-            Self::Permitted { member } => write!(f, "The power-off of {member} is permitted."),
-            Self::Sent { member, answer } => match answer {
-                SendAnswer::Accepted => {
-                    write!(f, "{member}'s BMC accepted the power-off; its power is read now.")
-                }
-                SendAnswer::Declined => {
-                    write!(f, "{member}'s BMC declined the power-off; its power is read now.")
-                }
-                SendAnswer::Unanswered => {
-                    write!(f, "{member}'s BMC did not answer the power-off; its power is read now.")
-                }
-                SendAnswer::Rejected(reason) => {
-                    write!(f, "{member}'s BMC rejected the power-off. {}", reason.sentence())
-                }
-                SendAnswer::NotSent(reason) => {
-                    write!(f, "No power-off was sent to {member}. {}", reason.sentence())
-                }
-            },
-            Self::PowerRead { member, power } => write!(f, "{member}'s BMC reads {}.", power.as_str()),
-            Self::BmcTrouble { member, provider, reason, detail } => {
-                write!(f, "{member}'s BMC ({}): {}", provider.as_str(), reason.sentence())?;
-                if !detail.is_empty() {
-                    write!(f, " ({detail})")?;
-                }
-                write!(f, " {}", reason.remedy())
-            }
-            Self::Fenced { member, kind } => {
-                let by = match kind {
-                    Some(ProofKind::PowerOff) => " by its power",
-                    Some(ProofKind::LeaseDead) => " by its storage lease",
-                    Some(ProofKind::Person) => " by a person's word",
-                    None => "",
-                };
-                write!(f, "{member} is proven off{by}: its instances may start elsewhere.")
-            }
-            Self::Ended { member, outcome, reason } => write!(
-                f,
-                "The power-off of {member} ended: {}. {} {}",
-                outcome.as_str(),
-                reason.sentence(),
-                reason.remedy()
-            ),
-            Self::Returned { member } => write!(f, "{member} is back: what proved it off counts no more."),
-            Self::Withdrawn { member } => {
-                write!(f, "{member} was proven off, but its BMC reads On: look at it before anything else.")
-            }
-            Self::MapInvalid { problem } => {
-                write!(f, "The BMC map is refused, so nothing is switched off: {problem}.")
-            }
-            Self::MapValid { members } => write!(f, "The BMC map is in force and names {members} members."),
-            Self::Distrusted { member } => write!(
-                f,
-                "{member}'s BMC said Off while the cluster saw the member Online: its mapping is not believed any more. Check cables, address and UUID, then `apelora bmc trust {member} --reason TEXT`."
-            ),
-            Self::ClusterUnreadable { problem } => {
-                write!(f, "The cluster's answer cannot be used, so nothing is decided: {problem}.")
-            }
-            Self::ClusterReadable { members } => {
-                write!(f, "The cluster answers and lists {members} members.")
-            }
-            Self::StoreUnreadable { problem } => {
-                write!(f, "The database cannot be read, so nothing is decided: {problem}.")
-            }
-            Self::StoreReadable => f.write_str("The database answers again."),
-            Self::OwnHost { member } => write!(f, "This worker runs on {member}."),
-            Self::Moved { project, instance, to } => {
-                write!(f, "Instance {instance} (project {project}) was moved to {to}.")
-            }
-            Self::Started { project, instance, on } => {
-                write!(f, "Instance {instance} (project {project}) runs again on {on}.")
-            }
-            Self::StartRefused { project, instance, problem } => {
-                write!(f, "Instance {instance} (project {project}) does not run: {problem}.")
-            }
-        }
     }
 }
 
@@ -378,6 +292,10 @@ impl Notice {
             Self::Moved { .. } => "moved",
             Self::Started { .. } => "started",
             Self::StartRefused { .. } => "start_refused",
+            Self::Stays { .. } => "stays",
+            Self::GaveUp { .. } => "gave_up",
+            Self::Recovered { .. } => "recovered",
+            Self::MayRunTwice { .. } => "may_run_twice",
         }
     }
 
@@ -393,7 +311,8 @@ impl Notice {
             | Self::StoreReadable
             | Self::OwnHost { .. }
             | Self::Moved { .. }
-            | Self::Started { .. } => Level::Info,
+            | Self::Started { .. }
+            | Self::Recovered { gave_up: 0, .. } => Level::Info,
             Self::SteppedDown { why: SteppedDown::Stopped | SteppedDown::OwnHostLearnt } => Level::Info,
             Self::Seen { status, .. } => {
                 if status.as_ref().is_some_and(Status::is_alive) {
@@ -411,13 +330,18 @@ impl Notice {
             | Self::Fenced { .. }
             | Self::ClusterUnreadable { .. }
             | Self::StoreUnreadable { .. }
-            | Self::StartRefused { .. } => Level::Warn,
+            | Self::StartRefused { .. }
+            | Self::Stays { .. }
+            | Self::Recovered { .. }
+            | Self::GaveUp { doubtful: false, .. } => Level::Warn,
             Self::Ended { outcome: Outcome::Success, .. } => Level::Info,
             Self::Ended { outcome: Outcome::Refused, .. } => Level::Warn,
             Self::Ended { outcome: Outcome::Failed, .. }
             | Self::Withdrawn { .. }
             | Self::MapInvalid { .. }
-            | Self::Distrusted { .. } => Level::Error,
+            | Self::Distrusted { .. }
+            | Self::GaveUp { .. }
+            | Self::MayRunTwice { .. } => Level::Error,
         }
     }
 }

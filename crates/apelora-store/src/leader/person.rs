@@ -19,7 +19,7 @@ use super::node::{self, Todo};
 use super::proof::{self, NewRow};
 use super::tx::{Order, Tx};
 use super::{Warning, lease, told};
-use crate::engine::{Conn, DbTime, Fault, clock};
+use crate::engine::{Class, Conn, DbTime, Fault, clock};
 use crate::table::{audit, change};
 use crate::transact::{Failure, Stop, Work};
 use crate::{Cause, Store, StoreError};
@@ -190,11 +190,19 @@ async fn lock(conn: &mut Conn, name: &MemberName, make: bool, offset: i64) -> Re
     if make && members.is_empty() {
         // A row to lock; it goes again if the word is refused.
         let new = Member::default();
-        member::insert(&mut tx, name, &new.model).await?;
+        member::insert(&mut tx, name, &new.model).await.map_err(made_meanwhile)?;
         members.insert(name.clone(), new);
     }
     let now = clock::read(conn, offset).await?;
     Ok(Held { now, order, members })
+}
+
+/// A leader that sees the member for the first time at this moment: with its row there, it is run again.
+fn made_meanwhile(mut fault: Fault) -> Fault {
+    if matches!(fault.class, Class::Unique(_)) {
+        fault.class = Class::Serialization;
+    }
+    fault
 }
 
 struct ConfirmOff<'a> {

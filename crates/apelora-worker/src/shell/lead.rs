@@ -29,6 +29,8 @@ use crate::recovery::{self, Recovery};
 
 /// A leading loop compares its clocks at least this often: timers stand still in a suspend, the lease does not.
 const TICK: Duration = Duration::from_secs(1);
+/// No timer is exact to less than this.
+const SHORTEST_NAP: Duration = Duration::from_millis(1);
 /// How long conversations may take to end when the role is over.
 const CLOSING_LIMIT: Duration = Duration::from_secs(4);
 /// How long giving the lease back may take.
@@ -116,7 +118,8 @@ impl Lead {
         tasks.spawn(publishing);
         let (keeper, keeping) = inventory::pair(Arc::clone(&outside), Arc::clone(&term), answers.clone());
         tasks.spawn(keeping);
-        let recovery = Recovery::new(Arc::clone(&outside), Arc::clone(&term), answers.clone());
+        let (recovery, recovering) = Recovery::new(Arc::clone(&outside), Arc::clone(&term), answers.clone());
+        tasks.spawn(recovering);
         outside.metrics.leads(Some(epoch));
         outside.health.leading(epoch);
         outside.notices.tell(Notice::Elected { epoch, own_host: own_host.clone() });
@@ -153,7 +156,7 @@ impl Lead {
         while self.ended.is_none() {
             let now = self.outside.clock.boot();
             self.progress.report(now);
-            let nap = self.wake.map_or(TICK, |at| at.since(now)).min(TICK);
+            let nap = self.wake.map_or(TICK, |at| at.since(now)).clamp(SHORTEST_NAP, TICK);
             let answer = tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => {

@@ -12,6 +12,7 @@ use apelora_fencing::proof::{
     PermitRequest, PowerWord, Reading, Reported, SendAnswer, SendPermit, SendReport,
 };
 use apelora_fencing::record::Persisted;
+use apelora_fencing::recovery::RecoveryRow;
 use apelora_fencing::restart::Instance;
 use apelora_fencing::view::{ClusterView, Healing, Listed, SecondView, Status, ViewError};
 use apelora_fencing::write::{AuditRow, CommitError, Committed, Write};
@@ -55,6 +56,8 @@ pub(crate) struct BaseFaults {
     pub(crate) away: bool,
     /// The next so many answers to writes of a record are lost after the write was made.
     pub(crate) lose_answers: u32,
+    /// The next so many writes of a record hang before they are made.
+    pub(crate) hang_writes: u32,
     /// Permits are written, and then the task that waits for one panics.
     pub(crate) panic_at_permit: bool,
 }
@@ -67,6 +70,10 @@ pub(crate) struct Base {
     pub(crate) audit: Mutex<Vec<AuditRow>>,
     pub(crate) statuses: Mutex<Vec<String>>,
     pub(crate) inventory: Mutex<BTreeMap<MemberName, Vec<Instance>>>,
+    pub(crate) recoveries: Mutex<Vec<RecoveryRow>>,
+    /// Every state of a restart that was stored, in this order.
+    pub(crate) noted: Mutex<Vec<RecoveryRow>>,
+    pub(crate) in_maintenance: Mutex<BTreeSet<MemberName>>,
     pub(crate) renewals: AtomicU64,
     /// How far the database's own clock was set forward.
     pub(crate) ahead_secs: AtomicU64,
@@ -82,6 +89,9 @@ impl Base {
             audit: Mutex::default(),
             statuses: Mutex::default(),
             inventory: Mutex::default(),
+            recoveries: Mutex::default(),
+            noted: Mutex::default(),
+            in_maintenance: Mutex::default(),
             renewals: AtomicU64::new(0),
             ahead_secs: AtomicU64::new(0),
             clock,
@@ -120,6 +130,24 @@ impl Base {
         self.answer().await?;
         Ok(self.store.lock().unwrap().read(self.now()))
     }
+
+    pub(crate) async fn recoveries(&self) -> Result<Vec<RecoveryRow>, String> {
+        self.answer().await?;
+        Ok(self.recoveries.lock().unwrap().clone())
+    }
+
+    pub(crate) async fn inventory(&self) -> Result<Vec<Instance>, String> {
+        self.answer().await?;
+        Ok(self.inventory.lock().unwrap().values().flatten().cloned().collect())
+    }
+
+    pub(crate) async fn in_maintenance(
+        &self,
+        members: &BTreeSet<MemberName>,
+    ) -> Result<BTreeSet<MemberName>, String> {
+        self.answer().await?;
+        Ok(self.in_maintenance.lock().unwrap().intersection(members).cloned().collect())
+    }
 }
 
 /// A leadership in it.
@@ -140,6 +168,15 @@ impl Term {
     }
 
     pub(crate) async fn commit(&self, write: Write) -> Written<Committed> {
+        let hangs = {
+            let mut faults = self.base.faults.lock().unwrap();
+            let hangs = faults.hang_writes > 0 && write.record().is_some();
+            faults.hang_writes -= u32::from(hangs);
+            hangs
+        };
+        if hangs {
+            std::future::pending::<()>().await;
+        }
         if self.base.answer().await.is_err() {
             return (Err(CommitError::Unavailable), Vec::new());
         }
@@ -188,6 +225,24 @@ impl Term {
         Ok(())
     }
 
+    pub(crate) async fn note_recovery(&self, row: &RecoveryRow) -> Result<(), CommitError> {
+        self.base.answer().await.map_err(|_| CommitError::Unavailable)?;
+        let lease = self.base.store.lock().unwrap().lease;
+        if (lease.epoch, lease.holder) != (self.epoch, Some(self.holder)) {
+            return Err(CommitError::Deposed);
+        }
+        self.base.noted.lock().unwrap().push(row.clone());
+        let mut rows = self.base.recoveries.lock().unwrap();
+        let key = |row: &RecoveryRow| {
+            (row.member.clone(), row.incarnation, row.project.clone(), row.instance.clone())
+        };
+        match rows.iter_mut().find(|stored| key(stored) == key(row)) {
+            Some(stored) => *stored = row.clone(),
+            None => rows.push(row.clone()),
+        }
+        Ok(())
+    }
+
     pub(crate) async fn resign(&self) {
         if self.base.answer().await.is_ok() {
             let mut store = self.base.store.lock().unwrap();
@@ -203,6 +258,8 @@ pub(crate) struct Site {
     pub(crate) members: Mutex<BTreeMap<MemberName, Status>>,
     /// Nobody answers.
     pub(crate) hangs: Mutex<bool>,
+    /// What the second member says of one of them instead.
+    pub(crate) second_says: Mutex<Option<(MemberName, Status)>>,
     /// The member that this worker runs on, as the list would tell.
     pub(crate) own_host: Mutex<Option<MemberName>>,
     pub(crate) looks: AtomicU64,
@@ -213,6 +270,7 @@ impl Site {
         Self {
             members: Mutex::new(members.iter().map(|m| ((*m).into(), Status::Online)).collect()),
             hangs: Mutex::new(false),
+            second_says: Mutex::new(None),
             own_host: Mutex::new(None),
             looks: AtomicU64::new(0),
         }
@@ -234,15 +292,20 @@ impl Site {
             members.iter().filter(|(_, s)| **s == Status::Online).map(|(m, _)| m.clone()).collect();
         let listed: Vec<_> =
             members.into_iter().map(|(name, status)| Listed { name, status, failure_domain: None }).collect();
-        let view = |responder: &MemberName| {
-            ClusterView::new(asked, responder.clone(), online.first().cloned(), listed.clone())
+        let view = |responder: &MemberName, listed: Vec<Listed>| {
+            ClusterView::new(asked, responder.clone(), online.first().cloned(), listed)
         };
         let Some(first) = online.first() else {
             return Sight::unreadable(ViewError::Unreadable("nobody is there".into()));
         };
-        let second = online.get(1).and_then(|m| view(m).ok()).map_or(SecondView::Missing, SecondView::Seen);
+        let mut by_second = listed.clone();
+        if let Some((member, status)) = self.second_says.lock().unwrap().clone() {
+            by_second.iter_mut().filter(|l| l.name == member).for_each(|l| l.status = status.clone());
+        }
+        let second = online.get(1).and_then(|m| view(m, by_second).ok());
+        let second = second.map_or(SecondView::Missing, SecondView::Seen);
         let own_host = self.own_host.lock().unwrap().clone();
-        Sight { view: view(first), second, healing: Healing::Off, own_host }
+        Sight { view: view(first, listed), second, healing: Healing::Off, own_host }
     }
 
     pub(crate) async fn running(&self) -> Result<Running, String> {
@@ -262,12 +325,17 @@ pub(crate) enum BmcFault {
     Refuses,
 }
 
+/// Goes off with a machine.
+pub(crate) type Wire = Box<dyn Fn(&MemberName) + Send>;
+
 /// The machines and their BMCs.
 pub(crate) struct Machines {
     pub(crate) power: Mutex<BTreeMap<MemberName, PowerWord>>,
     pub(crate) faults: Mutex<BTreeMap<MemberName, BmcFault>>,
     /// Every power-off that left, and when.
     pub(crate) sends: Mutex<Vec<(BootTime, MemberName)>>,
+    /// What else lives on the power of these machines: told which one goes off.
+    pub(crate) wired: Mutex<Option<Wire>>,
     clock: Arc<VirtualClock>,
 }
 
@@ -277,6 +345,7 @@ impl Machines {
             power: Mutex::new(members.iter().map(|m| ((*m).into(), PowerWord::On)).collect()),
             faults: Mutex::default(),
             sends: Mutex::default(),
+            wired: Mutex::default(),
             clock,
         }
     }
@@ -336,6 +405,9 @@ impl Talk {
         self.machines.sends.lock().unwrap().push((self.machines.clock.boot(), member.clone()));
         self.machines.meet(member, BmcFault::HangsAtSend).await;
         self.machines.power.lock().unwrap().insert(member.clone(), PowerWord::Off);
+        if let Some(wire) = &*self.machines.wired.lock().unwrap() {
+            wire(member);
+        }
         SendReport { began, ended: clock.boot(), answer: SendAnswer::Accepted }
     }
 }

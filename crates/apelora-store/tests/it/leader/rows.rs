@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apelora_fencing::name::{Incarnation, MemberName};
+use apelora_fencing::name::Incarnation;
 use apelora_fencing::proof::PowerWord;
 use apelora_fencing::record::{ProofKind, RecordStatus};
 use apelora_fencing::restart::{Evacuate, Instance};
@@ -45,6 +45,7 @@ pub fn instance(name: &str, member: &str) -> Instance {
         member: member.into(),
         architecture: "x86_64".into(),
         autostart: Some(true),
+        priority: -3,
         was_running: true,
         evacuate: Evacuate::Migrate,
         ephemeral: false,
@@ -205,17 +206,21 @@ async fn the_loop_guard_counts_by_name_and_hardware_until_the_member_is_back() {
         }
         assert_eq!(sent("s1", 1).await, Ok(Committed::Done), "600 s have passed");
         assert_eq!(sent("s1", 1).await, recently);
+        store.shift_clock(Duration::from_millis(5));
         failed(&leader, "s1").await;
         assert_eq!(sent("s1", 2).await, Ok(Committed::Done), "it was Online since");
         let before = store.fence_records(&RecordQuery { limit: 1, ..RecordQuery::default() }).await.unwrap();
         assert!(before[0].last_power_off_at.is_some() && before[0].last_online_at.is_some());
 
+        // SQLite's clock counts milliseconds, and what happens in the same one counts as not seen since.
+        let a_moment = || store.shift_clock(Duration::from_millis(5));
         store.note_history_gap().await.unwrap();
+        a_moment();
         let lost = Err(CommitError::Refused(ReasonCode::HistoryLost));
         failed(&leader, "s3").await;
         assert_eq!(sent("s3", 1).await, Ok(Committed::Done), "it was Online after the gap");
-        store.note_history_gap().await.unwrap();
         failed(&leader, "s4").await;
+        a_moment();
         store.note_history_gap().await.unwrap();
         let mut other = intent("s4", 1, record_id());
         other.uuid = Some(uuid(4));
