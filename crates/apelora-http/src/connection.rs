@@ -21,7 +21,8 @@ use tokio_rustls::TlsConnector;
 use crate::meter::{Meter, Metered};
 use crate::trust::client_config;
 use crate::{
-    Answer, BoxIo, Cause, Dial, Dialed, Endpoint, HttpError, Network, Part, Request, Step, TlsRefusal, Trust,
+    Answer, BoxIo, Cause, ClientIdentity, Dial, Dialed, Endpoint, HttpError, Network, Part, Request, Step,
+    TlsRefusal, Trust,
 };
 
 /// The smallest head limit that the HTTP parser can keep, in bytes.
@@ -56,6 +57,8 @@ pub struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     driver: Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>,
     ended: bool,
+    /// What the peer said about TLS when it ended the connection between two requests.
+    farewell: Option<TlsRefusal>,
     abandoned: bool,
     host: HeaderValue,
     meter: Arc<Meter>,
@@ -89,6 +92,25 @@ pub async fn connect_through(
     limits: &Limits,
     by: Instant,
 ) -> Result<Connection, HttpError> {
+    connect_as(dial, to, trust, None, limits, by).await
+}
+
+/// As [`connect_through`], with a client certificate for a peer that asks for one. It is shown after the peer's own
+/// certificate was believed, and never without being asked for.
+///
+/// With TLS 1.3 a peer looks at the client certificate only after its own side of the handshake is done: a refusal of
+/// it comes with the first request, as [`Cause::Tls`].
+///
+/// # Errors
+/// As [`connect_through`].
+pub async fn connect_as(
+    dial: &dyn Dial,
+    to: &Endpoint,
+    trust: &Trust,
+    identity: Option<&ClientIdentity>,
+    limits: &Limits,
+    by: Instant,
+) -> Result<Connection, HttpError> {
     let by = by.min(Instant::now() + limits.connect);
     let late = |during| move |_| HttpError::Deadline { during, sent: false, status: None };
     let Endpoint::Https(https) = to else {
@@ -97,8 +119,9 @@ pub async fn connect_through(
         return Connection::over(io, to, limits, peer, None).await;
     };
 
-    let trust = trust.clone();
-    let config = timeout_at(by, tokio::task::spawn_blocking(move || client_config(&trust)))
+    let (trust, identity) = (trust.clone(), identity.cloned());
+    let reading = tokio::task::spawn_blocking(move || client_config(&trust, identity.as_ref()));
+    let config = timeout_at(by, reading)
         .await
         .map_err(late(Step::Trust))?
         .map_err(|why| HttpError::Tls(TlsRefusal::Unusable(why.to_string())))?
@@ -149,6 +172,7 @@ impl Connection {
             sender,
             driver: Box::pin(driver),
             ended: false,
+            farewell: None,
             abandoned: false,
             host,
             meter,
@@ -190,10 +214,13 @@ impl Connection {
         }
         // Lets the runtime collect the sockets' news.
         tokio::task::yield_now().await;
-        let Self { sender, driver, ended, .. } = self;
+        let Self { sender, driver, ended, farewell, .. } = self;
         let ready = poll_fn(|cx| {
-            if !*ended && driver.as_mut().poll(cx).is_ready() {
+            if !*ended && let Poll::Ready(end) = driver.as_mut().poll(cx) {
                 *ended = true;
+                if let Some(Cause::Tls(refused)) = end.err().map(|why| cause(&why)) {
+                    *farewell = Some(refused);
+                }
             }
             match sender.poll_ready(cx) {
                 Poll::Ready(ready) => Poll::Ready(ready.is_ok() && !*ended),
@@ -216,7 +243,11 @@ impl Connection {
             return Err(HttpError::NotSent(Cause::Abandoned));
         }
         if !self.ready(by).await {
-            return Err(if Instant::now() >= by { too_late() } else { HttpError::NotSent(Cause::Closed) });
+            return Err(match self.farewell.clone() {
+                Some(refused) => HttpError::NotSent(Cause::Tls(refused)),
+                None if Instant::now() >= by => too_late(),
+                None => HttpError::NotSent(Cause::Closed),
+            });
         }
         self.send_now(request, by).await
     }
@@ -361,11 +392,11 @@ fn cause(why: &hyper::Error) -> Cause {
     let io = std::iter::successors(std::error::Error::source(why), |inner| inner.source())
         .find_map(|inner| inner.downcast_ref::<std::io::Error>());
     if let Some(io) = io {
-        let of_tls = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()).is_some();
-        match io.kind() {
+        match (io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()), io.kind()) {
+            (Some(refused), kind) => TlsRefusal::of_client(refused).map_or(Cause::Io(kind), Cause::Tls),
             // What the HTTP parser says about a body's framing.
-            ErrorKind::InvalidData | ErrorKind::InvalidInput if !of_tls => Cause::Protocol(why.to_string()),
-            kind => Cause::Io(kind),
+            (None, ErrorKind::InvalidData | ErrorKind::InvalidInput) => Cause::Protocol(why.to_string()),
+            (None, kind) => Cause::Io(kind),
         }
     } else if why.is_incomplete_message() || why.is_closed() || why.is_canceled() {
         Cause::Closed

@@ -96,6 +96,9 @@ pub enum Cause {
     /// The connection broke.
     #[error("the connection broke: {0}")]
     Io(io::ErrorKind),
+    /// The peer ended TLS after the handshake, because of the client certificate.
+    #[error("{0}")]
+    Tls(TlsRefusal),
     /// The peer does not speak HTTP/1.1 as it must.
     #[error("the peer does not speak HTTP/1.1: {0}")]
     Protocol(String),

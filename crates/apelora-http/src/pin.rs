@@ -30,8 +30,7 @@ impl ServerCertVerifier for PinnedLeafVerifier {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let seen = digest(&SHA256, end_entity);
-        if self.pins.iter().any(|pin| pin == seen.as_ref()) {
+        if self.pins.contains(&sha256(end_entity)) {
             Ok(ServerCertVerified::assertion())
         } else {
             Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
@@ -59,4 +58,11 @@ impl ServerCertVerifier for PinnedLeafVerifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
     }
+}
+
+/// The digest by which a certificate in DER form is known.
+pub(crate) fn sha256(der: &[u8]) -> [u8; 32] {
+    let mut pin = [0; 32];
+    pin.copy_from_slice(digest(&SHA256, der).as_ref());
+    pin
 }

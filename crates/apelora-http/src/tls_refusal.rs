@@ -54,6 +54,9 @@ pub enum TlsRefusal {
     /// Another certificate than the one seen earlier by the same caller.
     #[error("the server shows another certificate than before: {}", self.remedy())]
     Changed,
+    /// The peer wants a client certificate, or another one. Holds the alert's name.
+    #[error("the server does not accept this client's certificate ({why}): {remedy}", why = .0, remedy = self.remedy())]
+    ClientCertificate(String),
     /// No common protocol version, cipher suite or signature scheme.
     #[error("no common TLS protocol ({why}): {remedy}", why = .0, remedy = self.remedy())]
     TooOld(String),
@@ -110,6 +113,9 @@ impl TlsRefusal {
             }
             Self::NotPinned => "if the server's certificate was renewed on purpose, pin the new one",
             Self::Changed => "find out why the certificate changed just now; if it was renewed, try again",
+            Self::ClientCertificate(_) => {
+                "name a client certificate and its key, and make the server trust that certificate"
+            }
             Self::TooOld(_) => {
                 "update the firmware: TLS 1.2 with ECDHE and AES-GCM or ChaCha20, or TLS 1.3, is needed; otherwise use \
                  the IPMI provider"
@@ -121,8 +127,30 @@ impl TlsRefusal {
         }
     }
 
+    /// The peer's alert about the client certificate, if it is one (RFC 8446 section 6.2).
+    pub(crate) fn of_client(error: &Error) -> Option<Self> {
+        use rustls::AlertDescription as Alert;
+        match error {
+            Error::AlertReceived(
+                alert @ (Alert::CertificateRequired
+                | Alert::NoCertificate
+                | Alert::BadCertificate
+                | Alert::UnsupportedCertificate
+                | Alert::CertificateRevoked
+                | Alert::CertificateExpired
+                | Alert::CertificateUnknown
+                | Alert::UnknownCA
+                | Alert::AccessDenied),
+            ) => Some(Self::ClientCertificate(format!("{alert:?}"))),
+            _ => None,
+        }
+    }
+
     /// Reads the reason out of rustls' error.
     pub(crate) fn of(error: &Error) -> Self {
+        if let Some(refused) = Self::of_client(error) {
+            return refused;
+        }
         match error {
             Error::InvalidCertificate(why) => Self::of_certificate(why),
             Error::PeerIncompatible(why) => Self::TooOld(format!("{why:?}")),

@@ -1,7 +1,7 @@
 //! The BMC: its account, its power, its sessions, and what is wrong with it.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,6 +10,7 @@ use super::commands;
 use super::crypto::{Keys, hmac};
 use super::packet::{self, Packet, Request, SECURED};
 use super::setup::{self, Opened};
+use crate::power::Switch;
 
 /// Sessions at once, as many as small BMCs have.
 const SLOTS: usize = 4;
@@ -171,12 +172,13 @@ struct Established {
 
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) power: Power,
-    /// When it will be off.
-    pub(super) off_at: Option<Instant>,
+    pub(super) switch: Arc<Switch>,
     pub(super) delay: Duration,
     pub(super) fault: Option<Fault>,
     pub(super) power_offs: u32,
+    pub(super) asked: u32,
+    /// Whether it has no power itself.
+    dark: bool,
     sessions: Vec<Session>,
     received: u32,
     drawn: u64,
@@ -199,11 +201,12 @@ impl Bmc {
     #[must_use]
     pub fn new(uuid: [u8; 16], account: Account, seed: [u8; 32]) -> Self {
         let state = State {
-            power: Power::On,
-            off_at: None,
+            switch: Arc::new(Switch::new(true)),
             delay: Duration::ZERO,
             fault: None,
             power_offs: 0,
+            asked: 0,
+            dark: false,
             sessions: Vec::new(),
             received: 0,
             drawn: 0,
@@ -237,6 +240,13 @@ impl Bmc {
         Self { bmc_key: Some(key.to_vec()), ..self }
     }
 
+    /// With the server living on this power.
+    #[must_use]
+    pub fn wired_to(self, switch: Arc<Switch>) -> Self {
+        self.lock().switch = switch;
+        self
+    }
+
     /// How long a switch-off takes.
     pub fn set_delay(&self, delay: Duration) {
         self.lock().delay = delay;
@@ -247,22 +257,38 @@ impl Bmc {
         self.lock().fault = fault;
     }
 
+    /// Takes its own power away, or gives it back: without it nothing is answered, whatever else is wrong.
+    pub fn set_dark(&self, dark: bool) {
+        self.lock().dark = dark;
+    }
+
     /// Switches the server from outside.
     pub fn set_power(&self, power: Power) {
-        let mut state = self.lock();
-        (state.power, state.off_at) = (power, None);
+        let state = self.lock();
+        match power {
+            Power::On => state.switch.on(Instant::now()),
+            Power::Off => state.switch.off(Instant::now(), Duration::ZERO),
+        }
     }
 
     /// The power as it is, whatever the BMC says.
     pub fn power(&self, now: Instant) -> Power {
-        let mut state = self.lock();
-        state.settle(now);
-        state.power
+        self.lock().power(now)
     }
 
     /// Power-offs that were carried out or begun.
     pub fn power_offs(&self) -> u32 {
         self.lock().power_offs
+    }
+
+    /// Power-offs that were asked for, whether they were carried out or not.
+    pub fn power_offs_asked(&self) -> u32 {
+        self.lock().asked
+    }
+
+    /// Datagrams that have reached it, lost ones included.
+    pub fn received(&self) -> u32 {
+        self.lock().received
     }
 
     /// Sessions that are established and not closed.
@@ -282,12 +308,14 @@ impl Bmc {
     pub fn answer(&self, now: Instant, from: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
         let mut state = self.lock();
         state.received = state.received.wrapping_add(1);
+        if state.dark {
+            return None;
+        }
         match state.fault {
             Some(Fault::Silent) => return None,
             Some(Fault::Lossy(of)) if state.received % of.max(1) == 1 % of.max(1) => return None,
             _ => {}
         }
-        state.settle(now);
         state.sessions.retain(|session| {
             let limit = if session.established.is_some() { IDLE } else { UNFINISHED };
             now.duration_since(session.used) < limit
@@ -443,9 +471,7 @@ impl Bmc {
 }
 
 impl State {
-    fn settle(&mut self, now: Instant) {
-        if self.off_at.is_some_and(|at| at <= now) {
-            (self.power, self.off_at) = (Power::Off, None);
-        }
+    pub(super) fn power(&self, now: Instant) -> Power {
+        if self.switch.is_on(now) { Power::On } else { Power::Off }
     }
 }

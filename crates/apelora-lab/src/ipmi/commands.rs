@@ -47,11 +47,11 @@ pub(super) fn carry_out(
         (0x06, 0x37, []) if state.fault == Some(Fault::NoGuid) => done(NOT_SUPPORTED),
         (0x06, 0x37, []) => with(guid.to_vec()),
         (0x06, 0x3c, _) => Outcome { answer: Some((DONE, Vec::new())), closes: true },
-        (0x00, 0x01, []) => with(vec![chassis_state(state), 0, ALWAYS_ON, 0]),
+        (0x00, 0x01, []) => with(vec![chassis_state(state, now), 0, ALWAYS_ON, 0]),
         (0x00, 0x02, [_]) if !operator => done(INSUFFICIENT_PRIVILEGE),
         (0x00, 0x02, [0]) => power_off(state, now),
         (0x00, 0x02, [1]) => {
-            (state.power, state.off_at) = (Power::On, None);
+            state.switch.on(now);
             done(DONE)
         }
         (0x00, 0x02, [_]) => done(INVALID_FIELD),
@@ -79,27 +79,24 @@ fn set_level(level: &mut Level, limit: Level, wanted: u8) -> Outcome {
     with(vec![*level as u8])
 }
 
-fn chassis_state(state: &State) -> u8 {
+fn chassis_state(state: &State, now: Instant) -> u8 {
     let power = match state.fault {
         Some(Fault::ControlFault) => return CONTROL_FAULT,
         Some(Fault::Lying(power)) => power,
-        _ => state.power,
+        _ => state.power(now),
     };
     u8::from(power == Power::On) * POWER_ON
 }
 
 fn power_off(state: &mut State, now: Instant) -> Outcome {
+    state.asked += 1;
     match state.fault {
         Some(Fault::Rejects(completion)) => return done(completion),
         Some(Fault::Ignores) => return done(DONE),
         _ => {}
     }
     state.power_offs += 1;
-    if state.delay.is_zero() {
-        (state.power, state.off_at) = (Power::Off, None);
-    } else if state.power == Power::On {
-        state.off_at = Some(now + state.delay);
-    }
+    state.switch.off(now, state.delay);
     match state.fault {
         Some(Fault::Hangs) => Outcome { answer: None, closes: false },
         _ => done(DONE),

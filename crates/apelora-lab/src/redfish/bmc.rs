@@ -1,6 +1,6 @@
 //! A BMC with power to switch, in a vendor's guise, that can be broken on purpose.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -8,9 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::redfish::http::{After, Reply, Seen, Whole};
+use crate::https::{After, Reply, Seen, Service, Whole};
+use crate::power::Switch;
 use crate::redfish::personality::Personality;
-use crate::redfish::server::Service;
 
 /// Power of a simulated server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,17 +66,12 @@ pub enum Fault {
 struct System {
     path: String,
     body: Value,
-    power: Power,
-    /// When it will be off.
-    off_at: Option<Instant>,
+    switch: Arc<Switch>,
 }
 
 impl System {
-    fn settle(&mut self, now: Instant) {
-        if self.off_at.is_some_and(|at| at <= now) {
-            self.power = Power::Off;
-            self.off_at = None;
-        }
+    fn power(&self, now: Instant) -> Power {
+        if self.switch.is_on(now) { Power::On } else { Power::Off }
     }
 }
 
@@ -85,7 +80,10 @@ struct State {
     delay: Duration,
     fault: Option<Fault>,
     gone_until: Option<Instant>,
+    /// Whether it has no power itself.
+    dark: bool,
     resets: u32,
+    power_offs: u32,
 }
 
 /// A simulated BMC. Its time is tokio's, so tests may pause it.
@@ -105,13 +103,29 @@ impl Bmc {
             .map(|(path, body)| System {
                 path: path.clone(),
                 body: body.clone(),
-                power: if body["PowerState"] == "Off" { Power::Off } else { Power::On },
-                off_at: None,
+                switch: Arc::new(Switch::new(body["PowerState"] != "Off")),
             })
             .collect();
-        let state = State { systems, delay: Duration::ZERO, fault: None, gone_until: None, resets: 0 };
+        let state = State {
+            systems,
+            delay: Duration::ZERO,
+            fault: None,
+            gone_until: None,
+            dark: false,
+            resets: 0,
+            power_offs: 0,
+        };
         let authorization = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
         Self { personality, authorization, state: Mutex::new(state) }
+    }
+
+    /// With the `index`th system living on this power. Unknown systems are left alone.
+    #[must_use]
+    pub fn wired_to(self, index: usize, switch: Arc<Switch>) -> Self {
+        if let Some(system) = self.lock().systems.get_mut(index) {
+            system.switch = switch;
+        }
+        self
     }
 
     /// How long a switch-off takes.
@@ -126,6 +140,11 @@ impl Bmc {
         state.gone_until = None;
     }
 
+    /// Takes its own power away, or gives it back: without it nothing is answered, whatever else is wrong.
+    pub fn set_dark(&self, dark: bool) {
+        self.lock().dark = dark;
+    }
+
     /// The UUID of the `index`th system. Unknown systems are left alone.
     pub fn set_uuid(&self, index: usize, uuid: &str) {
         if let Some(system) = self.lock().systems.get_mut(index) {
@@ -135,9 +154,12 @@ impl Bmc {
 
     /// Switches the `index`th system from outside. Unknown systems are left alone.
     pub fn set_power(&self, index: usize, power: Power) {
-        if let Some(system) = self.lock().systems.get_mut(index) {
-            system.power = power;
-            system.off_at = None;
+        let now = Instant::now();
+        if let Some(system) = self.lock().systems.get(index) {
+            match power {
+                Power::On => system.switch.on(now),
+                Power::Off => system.switch.off(now, Duration::ZERO),
+            }
         }
     }
 
@@ -145,10 +167,7 @@ impl Bmc {
     #[must_use]
     pub fn power(&self, index: usize) -> Option<Power> {
         let now = Instant::now();
-        self.lock().systems.get_mut(index).map(|system| {
-            system.settle(now);
-            system.power
-        })
+        self.lock().systems.get(index).map(|system| system.power(now))
     }
 
     /// Path of the `index`th system.
@@ -163,11 +182,17 @@ impl Bmc {
         self.lock().resets
     }
 
+    /// Power-offs that were carried out or begun.
+    #[must_use]
+    pub fn power_offs(&self) -> u32 {
+        self.lock().power_offs
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self, state: &mut State, path: &str) -> Whole {
+    fn read(&self, state: &State, path: &str) -> Whole {
         if path == "/redfish/v1" {
             return Whole::json(200, &self.personality.root);
         }
@@ -176,12 +201,11 @@ impl Bmc {
         }
         let fault = state.fault.clone();
         let now = Instant::now();
-        let Some(system) = state.systems.iter_mut().find(|system| system.path == path) else {
+        let Some(system) = state.systems.iter().find(|system| system.path == path) else {
             return Whole::json(404, &error("Base.1.0.ResourceMissingAtURI"));
         };
-        system.settle(now);
         let mut body = system.body.clone();
-        body["PowerState"] = Value::from(system.power.word());
+        body["PowerState"] = Value::from(system.power(now).word());
         match fault {
             Some(Fault::Lying(power)) => body["PowerState"] = Value::from(power.word()),
             Some(Fault::Target(target)) => {
@@ -197,7 +221,7 @@ impl Bmc {
         let path = request.path.trim_end_matches('/').strip_suffix("/Actions/ComputerSystem.Reset");
         let now = Instant::now();
         let (fault, delay) = (state.fault.clone(), state.delay);
-        let Some(system) = state.systems.iter_mut().find(|system| Some(system.path.as_str()) == path) else {
+        let Some(system) = state.systems.iter().find(|system| Some(system.path.as_str()) == path) else {
             return Reply::Whole(Whole::json(404, &error("Base.1.0.ResourceMissingAtURI")));
         };
         if request.header("content-type") != Some("application/json") {
@@ -205,16 +229,18 @@ impl Bmc {
         }
         let wanted: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         state.resets += 1;
-        system.settle(now);
-        let before = system.power;
+        let before = system.power(now);
         let accepted = || Reply::Whole(self.recorded_answer(before));
         match (&fault, wanted["ResetType"].as_str()) {
             (Some(Fault::Rejects(status)), _) => {
                 return Reply::Whole(Whole::json(*status, &error("Base.1.0.GeneralError")));
             }
             (Some(Fault::Ignores), _) => return accepted(),
-            (_, Some("ForceOff")) => system.off_at = Some(now + delay),
-            (_, Some("On")) => (system.power, system.off_at) = (Power::On, None),
+            (_, Some("ForceOff")) => {
+                system.switch.off(now, delay);
+                state.power_offs += 1;
+            }
+            (_, Some("On")) => system.switch.on(now),
             _ => return Reply::Whole(Whole::json(400, &error("Base.1.0.ActionParameterNotSupported"))),
         }
         match fault {
@@ -271,12 +297,12 @@ impl Service for Bmc {
                 Reply::Whole(Whole::empty(302).with_header("Location", &to))
             }
             ("GET", Some(Fault::Slow(wait))) => {
-                Reply::Later(wait, Box::new(Reply::Whole(self.read(&mut state, path))))
+                Reply::Later(wait, Box::new(Reply::Whole(self.read(&state, path))))
             }
             ("GET", Some(Fault::Drip(pace))) => {
-                Reply::Whole(Whole { pace: Some(pace), ..self.read(&mut state, path) })
+                Reply::Whole(Whole { pace: Some(pace), ..self.read(&state, path) })
             }
-            ("GET", _) => Reply::Whole(self.read(&mut state, path)),
+            ("GET", _) => Reply::Whole(self.read(&state, path)),
             ("POST", _) => self.reset(&mut state, request),
             _ => Reply::Whole(Whole::json(405, &error("Base.1.0.GeneralError"))),
         }
@@ -285,7 +311,7 @@ impl Service for Bmc {
     fn accepts(&self) -> bool {
         let state = self.lock();
         let away = state.gone_until.is_some_and(|until| Instant::now() < until);
-        !away && state.fault != Some(Fault::Gone)
+        !away && !state.dark && state.fault != Some(Fault::Gone)
     }
 }
 

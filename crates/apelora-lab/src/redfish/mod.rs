@@ -6,13 +6,11 @@
 //! * [`Bmc`] is a service with power states, an account and [`Fault`]s, in the guise of a [`Personality`].
 
 mod bmc;
-mod http;
 mod personality;
-mod pki;
-mod server;
 
+pub use crate::https::{
+    After, Authority, CertificatePlan, Framing, Identity, Life, Listening, PkiError, Reply, Seen, Server,
+    Service, Stats, TlsVersion, Whole,
+};
 pub use bmc::{Bmc, Fault, Power};
-pub use http::{After, Framing, Reply, Seen, Whole};
 pub use personality::{Personality, PersonalityError};
-pub use pki::{Authority, CertificatePlan, Identity, Life, PkiError, TlsVersion};
-pub use server::{Listening, Server, Service, Stats};

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P384_SHA384, SanType, date_time_ymd,
 };
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
+
+use crate::https::client::AnyClient;
 
 /// A certificate could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -145,7 +147,7 @@ impl Authority {
     }
 }
 
-/// A server's certificate and key.
+/// A certificate and its key: a server's, or a client's.
 pub struct Identity {
     certificate: CertificateDer<'static>,
     pem: String,
@@ -163,6 +165,35 @@ impl Identity {
         Ok(Self { pem: certificate.pem(), certificate: certificate.der().clone(), key })
     }
 
+    /// As [`self_signed`](Self::self_signed), with an ECDSA P-384 key, as Incus makes them.
+    ///
+    /// # Errors
+    /// When the generator fails.
+    pub fn self_signed_p384(plan: &CertificatePlan) -> Result<Self, PkiError> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384)?;
+        let certificate = plan.params()?.self_signed(&key)?;
+        Ok(Self { pem: certificate.pem(), certificate: certificate.der().clone(), key })
+    }
+
+    /// A client's certificate that nobody but itself has signed, as `incus remote generate-certificate` makes one.
+    ///
+    /// # Errors
+    /// When the generator fails.
+    pub fn client(common_name: &str) -> Result<Self, PkiError> {
+        let plan = CertificatePlan {
+            common_name: common_name.to_owned(),
+            dns_names: Vec::new(),
+            addresses: Vec::new(),
+            life: Life::Valid,
+            is_authority: false,
+        };
+        let mut params = plan.params()?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384)?;
+        let certificate = params.self_signed(&key)?;
+        Ok(Self { pem: certificate.pem(), certificate: certificate.der().clone(), key })
+    }
+
     /// The same certificate with a key that is not its own: what somebody has who has only seen it.
     ///
     /// # Errors
@@ -177,6 +208,12 @@ impl Identity {
         &self.pem
     }
 
+    /// The key, in PEM form.
+    #[must_use]
+    pub fn key_pem(&self) -> String {
+        self.key.serialize_pem()
+    }
+
     /// The certificate, in DER form.
     #[must_use]
     pub fn der(&self) -> &[u8] {
@@ -188,6 +225,18 @@ impl Identity {
     /// # Errors
     /// When the TLS library refuses the key.
     pub fn server(&self, version: TlsVersion) -> Result<Arc<ServerConfig>, PkiError> {
+        self.serve(version, false)
+    }
+
+    /// As [`server`](Self::server), for a server that asks its clients for a certificate and takes any, or none.
+    ///
+    /// # Errors
+    /// When the TLS library refuses the key.
+    pub fn server_asking_clients(&self, version: TlsVersion) -> Result<Arc<ServerConfig>, PkiError> {
+        self.serve(version, true)
+    }
+
+    fn serve(&self, version: TlsVersion, asks: bool) -> Result<Arc<ServerConfig>, PkiError> {
         let version = match version {
             TlsVersion::V12 => &rustls::version::TLS12,
             TlsVersion::V13 => &rustls::version::TLS13,
@@ -197,10 +246,12 @@ impl Identity {
         // Put together by hand: the usual way checks that certificate and key belong together.
         let key =
             CertifiedKey::new(vec![self.certificate.clone()], provider.key_provider.load_private_key(key)?);
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[version])?
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
-        Ok(Arc::new(config))
+        let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(&[version])?;
+        let builder = if asks {
+            builder.with_client_cert_verifier(AnyClient::new())
+        } else {
+            builder.with_no_client_auth()
+        };
+        Ok(Arc::new(builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(key)))))
     }
 }

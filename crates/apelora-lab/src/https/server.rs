@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use crate::redfish::http::{Reply, Seen, read_request, write_reply};
+use crate::https::message::{Reply, Seen, read_request, write_reply};
 
 /// Decides what is answered.
 pub trait Service: Send + Sync + 'static {
