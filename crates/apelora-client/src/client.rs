@@ -131,6 +131,11 @@ impl Query {
         self.0.push('=');
         self.0.extend(utf8_percent_encode(value, SEGMENT));
     }
+
+    /// What stands behind the path.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
 }
 
 /// One page of a list.

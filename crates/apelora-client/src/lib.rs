@@ -1,4 +1,5 @@
-//! A client of the Bare Metal API with typed maintenance: nodes, their maintenance entries, their history.
+//! A client of the Bare Metal API with typed maintenance: nodes, their maintenance entries, their history. And of the
+//! cluster API: members and their fencing, the audit trail, the settings.
 //!
 //! * **Every way to authenticate** ([`Auth`]): nobody is asked, a user with a password, a token, or a log-in at Keystone
 //!   whose catalogue then says where the API is. [`from_variables`] reads the `OS_*` variables that the `openstack` command
@@ -13,13 +14,16 @@
 
 mod address;
 mod all_entries;
+mod audit;
 mod auth;
 mod client;
+mod cluster;
 mod entry;
 mod error;
 mod history;
 mod keystone;
 mod link;
+mod member;
 mod node;
 mod openstack;
 mod retry;
@@ -27,11 +31,17 @@ mod version;
 
 pub use all_entries::{EntryNode, PlacedEntry};
 pub use apelora_http::Trust;
+pub use audit::{AuditFilter, AuditForm, AuditPage, AuditPosition, AuditRow};
 pub use auth::{Auth, Domain, Interface, LogIn, Named, Proof, Scope};
 pub use client::{Client, Config};
 pub use entry::{Entry, NewEntry};
 pub use error::{ClientError, Refusal};
 pub use history::HistoryRecord;
+pub use member::{
+    BmcMap, Check, ConfirmedOff, Evidence, Explanation, FenceRecord, Guard, InProgress, Instance,
+    InstanceCounts, Judged, Leader, MapEntry, Member, MemberDetail, Members, Proof as MemberProof, Reason,
+    Recovery, Setting, Settings, Shown, StoredProof, Trusted,
+};
 pub use node::{Node, NodeQuery, PatchOp};
 pub use openstack::{Variables, from_variables};
 pub use retry::Retry;

@@ -3,14 +3,24 @@
 //! `DEAD` is the observer's opinion, from the observer's clock; it is believed only from an observer that is fresh, and
 //! it proves something only for a member whose watchdog is attested.
 
+mod hosts_file;
+mod owner;
+mod report;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::name::MemberName;
 use crate::time::BootTime;
 
+pub use hosts_file::LeaseConfigError;
+pub use report::{LeaseReason, LeaseRow, Proves};
+
 /// The word a lease daemon uses for a host. A host that released its lease has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum HostState {
     /// Its timestamp changed lately.
     Live,
@@ -147,7 +157,7 @@ impl LeaseReading {
     /// Everything that speaks against believing what this reading says about `host_id`.
     pub fn doubts(&self, host_id: u64) -> Vec<Doubt> {
         let o = &self.observer;
-        let patience = FRESH_TIMEOUTS * o.io_timeout;
+        let patience = o.io_timeout.saturating_mul(FRESH_TIMEOUTS);
         let is_old = |at: u64| o.monotime.checked_sub(at).is_none_or(|age| age > patience);
         let other_live = |h: &HostRow| h.state == Some(HostState::Live) && h.host_id != o.host_id;
         let joined_hosts =
@@ -171,14 +181,31 @@ impl HostRow {
     /// Whether the observer's latest *actual look* still saw no change for the whole time after which the host's watchdog
     /// has fired. The daemon's own `DEAD` also counts seconds in which nobody looked.
     pub const fn unchanged_over_dead_time(&self) -> bool {
-        self.last_check.saturating_sub(self.last_live) > FAIL_TIMEOUTS * self.io_timeout + WATCHDOG_SECONDS
+        self.unchanged_s() > self.dead_after_s()
     }
 
-    /// Whether the row, if believed, is one of the two that a proof needs.
+    /// For how many seconds the looks of the observer saw no change.
+    pub const fn unchanged_s(&self) -> u64 {
+        self.last_check.saturating_sub(self.last_live)
+    }
+
+    /// The seconds without a change that must be exceeded.
+    pub const fn dead_after_s(&self) -> u64 {
+        self.io_timeout.saturating_mul(FAIL_TIMEOUTS).saturating_add(WATCHDOG_SECONDS)
+    }
+
+    /// The seconds from one renewal to the next.
+    pub const fn renewal_s(&self) -> u64 {
+        self.io_timeout.saturating_mul(RENEWAL_TIMEOUTS)
+    }
+
+    /// Whether the row, if believed, is one of the two that a proof needs. Without an I/O timeout in the lease nobody knows
+    /// how long its host takes to end.
     pub fn says_dead(&self) -> bool {
         self.state == Some(HostState::Dead)
             && self.owner_id == self.host_id
             && self.timestamp != 0
+            && self.io_timeout != 0
             && self.unchanged_over_dead_time()
     }
 }
@@ -247,6 +274,14 @@ struct DeadSince {
     daemon: String,
 }
 
+impl DeadSince {
+    /// Whether the observer has looked again since, a renewal later by both clocks.
+    fn is_followed_by(&self, now: &LeaseReading, row: &HostRow) -> bool {
+        now.read_at.since(self.read_at) >= Duration::from_secs(row.renewal_s())
+            && row.last_check > self.row.last_check
+    }
+}
+
 /// Collects lease readings of one leader over its passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LeaseWatch {
@@ -296,8 +331,10 @@ impl LeaseWatch {
         let seen = host.host_ids.iter().filter_map(|(lockspace, id)| {
             let reading = self.latest.get(lockspace)?;
             let row = reading.host(*id)?;
-            let alive =
-                row.state == Some(HostState::Live) && row.owner_id == *id && reading.doubts(*id).is_empty();
+            let alive = row.state == Some(HostState::Live)
+                && row.owner_id == *id
+                && reading.doubts(*id).is_empty()
+                && config.other_owner(member, &row.owner_name).is_none();
             alive.then(|| LeaseSeen {
                 lockspace: lockspace.clone(),
                 host_id: *id,
@@ -324,15 +361,14 @@ impl LeaseWatch {
             let now = self.latest.get(lockspace)?;
             let row = now.host(id)?;
             let first = self.dead.get(&(lockspace.clone(), id))?;
-            let renewal = Duration::from_secs(RENEWAL_TIMEOUTS * row.io_timeout);
             let lease = seen.iter().find(|s| s.lockspace == *lockspace && s.host_id == id)?;
             let same = lease.generation == row.generation && lease.owner_name == row.owner_name;
-            (same && now.read_at.since(first.read_at) >= renewal && row.last_check > first.row.last_check)
-                .then(|| LeaseEvidence {
-                    lease: lease.clone(),
-                    timestamp: row.timestamp,
-                    unchanged_s: row.last_check.saturating_sub(row.last_live),
-                })
+            let mine = config.other_owner(member, &row.owner_name).is_none();
+            (same && mine && first.is_followed_by(now, row)).then(|| LeaseEvidence {
+                lease: lease.clone(),
+                timestamp: row.timestamp,
+                unchanged_s: row.unchanged_s(),
+            })
         });
         evidence.collect::<Option<Vec<_>>>().map(|evidence| LeaseDeadProof { evidence })
     }
@@ -342,7 +378,7 @@ impl LeaseWatch {
 mod tests {
     use super::*;
 
-    fn row(id: u64, state: HostState, last_live: u64) -> HostRow {
+    pub(super) fn row(id: u64, state: HostState, last_live: u64) -> HostRow {
         HostRow {
             host_id: id,
             state: Some(state),
@@ -356,7 +392,7 @@ mod tests {
         }
     }
 
-    fn reading(at: u64, dead: HostRow) -> LeaseReading {
+    pub(super) fn reading(at: u64, dead: HostRow) -> LeaseReading {
         let shift = at;
         let mut hosts = vec![row(1, HostState::Live, 1_000), dead, row(3, HostState::Live, 1_000)];
         for host in &mut hosts {
@@ -382,12 +418,12 @@ mod tests {
         }
     }
 
-    fn config(watchdog: bool) -> LeaseConfig {
+    pub(super) fn config(watchdog: bool) -> LeaseConfig {
         let host = LeaseHost { host_ids: BTreeMap::from([("vg".into(), 2)]), watchdog };
         LeaseConfig { lockspaces: vec!["vg".into()], members: BTreeMap::from([("b".into(), host)]) }
     }
 
-    fn seen() -> Vec<LeaseSeen> {
+    pub(super) fn seen() -> Vec<LeaseSeen> {
         vec![LeaseSeen { lockspace: "vg".into(), host_id: 2, generation: 3, owner_name: "host-2".into() }]
     }
 
@@ -465,5 +501,30 @@ mod tests {
         config.lockspaces.push("vg2".into());
         let dead = || row(2, HostState::Dead, 859);
         assert!(!judge(vec![reading(0, dead()), reading(20, dead())], &config, &seen()));
+    }
+
+    #[test]
+    fn a_lease_without_timeout_says_nothing() {
+        assert!(!HostRow { io_timeout: 0, ..row(2, HostState::Dead, 0) }.says_dead());
+        let endless = HostRow { io_timeout: u64::MAX, ..row(2, HostState::Dead, 0) };
+        assert!(!endless.says_dead());
+    }
+
+    #[test]
+    fn a_lease_of_somebody_else_by_its_name_is_neither_alive_nor_dead() {
+        let named = |host: &str| format!("0b3c6a52-7f0e-4b0e-9e0a-3f8f7d1c2a11.{host}");
+        for (owner, fits) in [(named("b"), true), (named("c"), false), ("c".into(), false)] {
+            let mut config = config(true);
+            let other = LeaseHost { host_ids: BTreeMap::from([("vg".into(), 3)]), watchdog: true };
+            config.members.insert("c".into(), other);
+            let with = |state, last_live| HostRow { owner_name: owner.clone(), ..row(2, state, last_live) };
+            let mut watch = LeaseWatch::default();
+            watch.see(vec![reading(0, with(HostState::Live, 1_000))]);
+            assert_eq!(watch.alive(&config, &"b".into()).len(), usize::from(fits), "{owner}");
+            let seen: Vec<_> =
+                seen().into_iter().map(|s| LeaseSeen { owner_name: owner.clone(), ..s }).collect();
+            let dead = || with(HostState::Dead, 859);
+            assert_eq!(judge(vec![reading(0, dead()), reading(20, dead())], &config, &seen), fits, "{owner}");
+        }
     }
 }

@@ -233,13 +233,15 @@ impl MemoryStore {
         member: &MemberName,
         shown: Incarnation,
     ) -> Result<Vec<AuditRow>, ReasonCode> {
-        let row = self.members.entry(member.clone()).or_default();
-        if row.online {
+        // A word that is refused leaves nothing, not even a row of its member.
+        let known = self.members.get(member);
+        if known.is_some_and(|row| row.online) {
             return Err(ReasonCode::SeenOnline);
         }
-        if row.incarnation != shown {
+        if known.map_or(Incarnation(0), |row| row.incarnation) != shown {
             return Err(ReasonCode::BackOnline);
         }
+        let row = self.members.entry(member.clone()).or_default();
         let recovery_started = row.standing().is_some_and(|p| p.recovery_started);
         row.proof =
             Some(StoredProof { kind: ProofKind::Person, incarnation: shown, at: now, recovery_started });

@@ -316,6 +316,11 @@ impl SendPermit {
         self.map
     }
 
+    /// When it ends.
+    pub const fn until(&self) -> BootTime {
+        self.until
+    }
+
     /// Whether a request may start now. Asked directly before the first byte leaves.
     pub fn allows(&self, now: BootTime) -> bool {
         now < self.until
@@ -401,8 +406,10 @@ mod tests {
 
     #[test]
     fn a_permit_ends() {
-        let permit =
-            PermitRequest::new(RecordId(uuid::Uuid::nil()), MapSha::from_bytes([0; 32]), at(10)).committed();
+        let request =
+            PermitRequest::new(RecordId(uuid::Uuid::nil()), MapSha::from_bytes([0; 32]), at(10));
+        #[expect(clippy::disallowed_methods, reason = "what it becomes is what is tested")]
+        let permit = request.committed();
         assert!(permit.allows(at(9)) && !permit.allows(at(10)));
     }
 }

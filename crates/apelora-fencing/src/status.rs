@@ -10,15 +10,16 @@ use crate::guard::Finding;
 use crate::name::{MemberName, RecordId};
 use crate::world::World;
 
-/// The document.
+/// The document. `W` is how the judged world is read: a reader that only hands it on takes it as plain JSON, so that a world
+/// of a newer leader does not keep it from reading the rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Status {
+pub struct Status<W = World> {
     /// The name of the worker's service (`APELORA_HOST`).
     pub worker: String,
     /// Whether it stops before every permit.
     pub dry_run: bool,
     /// The latest pass; absent until the first one of this leadership ended.
-    pub pass: Option<PassStatus>,
+    pub pass: Option<PassStatus<W>>,
     /// The power-off in progress.
     pub in_progress: Option<InProgress>,
     /// The BMC map.
@@ -31,7 +32,7 @@ pub struct Status {
 
 /// The latest pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PassStatus {
+pub struct PassStatus<W = World> {
     /// How long ago it was judged.
     pub age_ms: u64,
     /// Which member answered; absent when the member list could not be read.
@@ -41,7 +42,7 @@ pub struct PassStatus {
     /// Why the member list could not be read.
     pub problem: Option<String>,
     /// What was judged, complete: `apelora fence replay` judges it again.
-    pub world: World,
+    pub world: W,
 }
 
 /// The power-off in progress.

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use apelora_ipmi::{Conversation, Power, SendReport, Suites, Target, Timers};
 
 #[path = "../tests/it/peers.rs"]
+#[expect(clippy::disallowed_methods, reason = "a bench: it measures the client against simulated servers")]
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
 mod peers;
 #[path = "../tests/it/relay.rs"]
@@ -70,6 +71,7 @@ fn main() {
 }
 
 /// Identity and power, and with `off` the power-off and the first verified Off.
+#[expect(clippy::disallowed_methods, reason = "a bench: it measures the client against simulated servers")]
 async fn converse(target: &Target, off: bool) -> Instant {
     let mut conversation = Conversation::open(target, Timers::DEFAULT, soon()).await.unwrap();
     let mut power = conversation.read(is_mapped, soon()).await.unwrap().power;

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep};
 
 const USAGE: &str = "redfish_bench status|off|off-confirmed ADDRESS SYSTEM UUID CA_FILE USER < password";
 
+#[expect(clippy::disallowed_methods, reason = "a bench: it measures the client against simulated servers")]
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let began = Instant::now();

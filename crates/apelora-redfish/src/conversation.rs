@@ -13,7 +13,7 @@ use crate::link::{Link, Traffic};
 use crate::resource::{Reading, computer_system, message_id};
 use crate::{
     NotSent, RedfishError, Reported, ResetAnswer, SendReport, SystemChoice, SystemPath, Target, credentials,
-    discovery,
+    discovery, vendor,
 };
 
 /// The largest recorded system is 39 kB, the largest head far below 8 kB.
@@ -36,6 +36,7 @@ pub struct Conversation {
     /// The reading that a send may rely on: the last one, unless it was used.
     fresh: Option<Reading>,
     may_have_sent: bool,
+    vendor: Option<&'static str>,
 }
 
 impl Conversation {
@@ -68,13 +69,25 @@ impl Conversation {
             SystemChoice::Carrying(uuid) => discovery::find(&mut link, *uuid, by).await?,
         };
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { link, system, number, readings: 0, fresh: None, may_have_sent: false })
+        Ok(Self { link, system, number, readings: 0, fresh: None, may_have_sent: false, vendor: None })
     }
 
     /// The system that this conversation is about.
     #[must_use]
     pub fn system(&self) -> &SystemPath {
         &self.system
+    }
+
+    /// The BMC's certificate in DER form, which stays the same for the whole conversation.
+    #[must_use]
+    pub fn certificate(&self) -> Option<&[u8]> {
+        self.link.leaf()
+    }
+
+    /// The system's maker, when the first reading named a known one. Nothing depends on it.
+    #[must_use]
+    pub fn vendor(&self) -> Option<&'static str> {
+        self.vendor
     }
 
     /// Whether a `ForceOff` may have reached the BMC. True from before its first byte can leave, also when the call was
@@ -99,6 +112,9 @@ impl Conversation {
         let body = self.link.read(self.system.as_str(), by).await?;
         let system = computer_system(&body, &self.system)?;
         self.readings += 1;
+        if self.readings == 1 {
+            self.vendor = vendor::of(&body);
+        }
         let reading = Reading { conversation: self.number, count: self.readings };
         self.fresh = Some(reading);
         Ok(Reported { reading, ..system })
@@ -171,10 +187,8 @@ impl Conversation {
 
 impl std::fmt::Debug for Conversation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Conversation")
-            .field("system", &self.system)
-            .field("may_have_sent", &self.may_have_sent)
-            .finish_non_exhaustive()
+        // Without the system: a path that was found by its UUID is the BMC's own words, and may repeat the credential.
+        f.debug_struct("Conversation").field("may_have_sent", &self.may_have_sent).finish_non_exhaustive()
     }
 }
 

@@ -25,6 +25,7 @@ mod resource;
 mod send;
 mod system_path;
 mod target;
+mod vendor;
 
 pub use apelora_http::{Dial, Dialed, Dialing, Endpoint, EndpointError, Network};
 pub use conversation::Conversation;

@@ -68,6 +68,11 @@ impl Link {
         Traffic { received: self.past.received + now, ..self.past }
     }
 
+    /// The peer's certificate in DER form.
+    pub(crate) fn leaf(&self) -> Option<&[u8]> {
+        self.leaf.as_deref()
+    }
+
     /// Makes sure that a request can be sent: keeps the connection, or opens a new one to the same peer. `true` when it
     /// was kept.
     pub(crate) async fn ready(&mut self, by: Instant) -> Result<bool, HttpError> {

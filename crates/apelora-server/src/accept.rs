@@ -1,6 +1,6 @@
 //! What a client accepts, as far as it changes an answer.
 //!
-//! Every body is JSON. A request for another type is refused (406), and the text of a router's error then comes as HTML
+//! Every body is JSON, and a page of the audit trail also something else. A request for another type is refused (406), and the text of a router's error then comes as HTML
 //! or plain text inside that JSON. Source: tests/data/ironic/README.md section 1.3.
 
 use http::{HeaderMap, header::ACCEPT};
@@ -39,7 +39,12 @@ impl Accept {
 
     /// Whether JSON may be sent. A missing header and one that cannot be read accept everything.
     pub(crate) fn json(&self) -> bool {
-        self.ranges.as_ref().is_none_or(|ranges| weight(ranges, "application", "json") > 0)
+        self.weight("application", "json") > 0
+    }
+
+    /// How much the client wants this type, in thousandths; 0 is not at all.
+    pub(crate) fn weight(&self, main: &str, sub: &str) -> u16 {
+        self.ranges.as_ref().map_or(1_000, |ranges| weight(ranges, main, sub))
     }
 
     /// The header as it came.

@@ -19,6 +19,7 @@ use crate::admission::{self, Admission, TurnedAway};
 use crate::app::{App, Context};
 use crate::auth::{Authenticator, Caller, NotLetIn};
 use crate::baremetal::Call;
+use crate::cluster::ClusterRoute;
 use crate::error::ApiError;
 use crate::metrics::Metrics;
 use crate::microversion;
@@ -185,7 +186,9 @@ impl Api {
         })?;
         trace.route = endpoints::template(&route);
         let endpoint = endpoints::find(&route, &request.method, version)?;
-        if !trace.accept.json() && route != Route::Root {
+        // The audit trail has other forms beside JSON and looks by itself.
+        let json_only = !matches!(route, Route::Root | Route::Cluster(ClusterRoute::Audit));
+        if json_only && !trace.accept.json() {
             return Err(ApiError::NotAcceptable);
         }
         let base = request.base(self.scheme, self.local);

@@ -100,6 +100,23 @@ impl Args {
         Ok(digits.parse().unwrap_or(max).min(max))
     }
 
+    /// A place in a list that is ordered by the numbers of its rows.
+    pub(crate) fn seq(&self, name: &str) -> Result<Option<i64>, ApiError> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let seq = text.parse().map_err(|_| expected("the seq of a row", name, &text.into()))?;
+        Ok(Some(seq))
+    }
+
+    /// The address of the page behind the row of this number: these arguments with another marker.
+    pub(crate) fn next(&self, base: &str, path: &str, last: i64) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        let texts = self.0.iter().filter_map(|(name, value)| Some((name, value.as_str()?)));
+        for (name, value) in texts.filter(|(name, _)| *name != "marker") {
+            query.append_pair(name, value);
+        }
+        format!("{base}{path}?{}", query.append_pair("marker", &last.to_string()).finish())
+    }
+
     /// Names separated by commas, in lower case, each once; the argument may be repeated.
     pub(crate) fn names(&self, name: &str) -> Result<Option<Vec<String>>, ApiError> {
         let texts: Vec<&str> = match self.get(name) {

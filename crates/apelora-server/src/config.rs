@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apelora_fencing::status::SettingStatus;
 use time::PrimitiveDateTime;
 use uuid::Uuid;
 
@@ -100,6 +101,8 @@ pub struct ServerConfig {
     pub max_microversion: Microversion,
     /// Bounds on what clients can take.
     pub limits: Limits,
+    /// The settings in force, for whoever may see them; a secret's value is not among them.
+    pub settings: Vec<SettingStatus>,
 }
 
 impl ServerConfig {
@@ -113,6 +116,7 @@ impl ServerConfig {
             host: host.into(),
             max_microversion: Microversion::MAX,
             limits: Limits::default(),
+            settings: Vec::new(),
         }
     }
 

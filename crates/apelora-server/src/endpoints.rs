@@ -7,6 +7,7 @@ use http::Method;
 
 use crate::Microversion;
 use crate::authorise::{self, Rule};
+use crate::cluster::ClusterRoute;
 use crate::error::ApiError;
 use crate::reply;
 use crate::route::Route;
@@ -35,6 +36,15 @@ pub(crate) enum Operation {
     ChangeState,
     ListDrivers,
     ShowDriver,
+    ListMembers,
+    ShowMember,
+    ExplainMember,
+    ConfirmMemberOff,
+    TrustMember,
+    ListFenceRecords,
+    ShowFenceRecord,
+    ListAudit,
+    ShowSettings,
 }
 
 /// A row of the table.
@@ -60,6 +70,15 @@ const NODE: &str = "/v1/nodes/{node_ident}";
 pub(crate) const MAINTENANCE: &str = "/v1/nodes/{node_ident}/maintenance";
 pub(crate) const MAINTENANCE_ENTRY: &str = "/v1/nodes/{node_ident}/maintenance/{entry_uuid}";
 pub(crate) const ALL_ENTRIES: &str = "/apelora/v1/maintenance";
+pub(crate) const MEMBERS: &str = "/apelora/v1/members";
+pub(crate) const MEMBER: &str = "/apelora/v1/members/{member}";
+pub(crate) const MEMBER_EXPLAIN: &str = "/apelora/v1/members/{member}/explain";
+pub(crate) const MEMBER_CONFIRM_OFF: &str = "/apelora/v1/members/{member}/confirm-off";
+pub(crate) const MEMBER_TRUST: &str = "/apelora/v1/members/{member}/trust";
+pub(crate) const FENCE_RECORDS: &str = "/apelora/v1/fence/records";
+pub(crate) const FENCE_RECORD: &str = "/apelora/v1/fence/records/{record}";
+pub(crate) const AUDIT: &str = "/apelora/v1/audit";
+pub(crate) const SETTINGS: &str = "/apelora/v1/settings";
 const HISTORY: &str = "/v1/nodes/{node_ident}/history";
 const HISTORY_RECORD: &str = "/v1/nodes/{node_ident}/history/{record_uuid}";
 const STATES: &str = "/v1/nodes/{node_ident}/states";
@@ -198,6 +217,71 @@ pub(crate) static ENDPOINTS: &[Endpoint] = &[
         "List the known hardware types",
     ),
     endpoint("GET", DRIVER, MIN, Op::ShowDriver, Some(authorise::DRIVER_GET), "Show a known hardware type"),
+    endpoint(
+        "GET",
+        MEMBERS,
+        MIN,
+        Op::ListMembers,
+        Some(authorise::MEMBER_GET),
+        "List the cluster's members: status, proof, verdict",
+    ),
+    endpoint(
+        "GET",
+        MEMBER,
+        MIN,
+        Op::ShowMember,
+        Some(authorise::MEMBER_GET),
+        "Show a member: every guard, its proof, its latest fence records, its instances",
+    ),
+    endpoint(
+        "GET",
+        MEMBER_EXPLAIN,
+        MIN,
+        Op::ExplainMember,
+        Some(authorise::MEMBER_GET),
+        "Show the world as it was last judged, to be judged again",
+    ),
+    endpoint(
+        "POST",
+        MEMBER_CONFIRM_OFF,
+        MIN,
+        Op::ConfirmMemberOff,
+        Some(authorise::MEMBER_CONFIRM_OFF),
+        "Give one's word that a member is off",
+    ),
+    endpoint(
+        "POST",
+        MEMBER_TRUST,
+        MIN,
+        Op::TrustMember,
+        Some(authorise::MEMBER_TRUST),
+        "Trust a member's entry of the BMC map again",
+    ),
+    endpoint(
+        "GET",
+        FENCE_RECORDS,
+        MIN,
+        Op::ListFenceRecords,
+        Some(authorise::MEMBER_GET),
+        "List fence records, newest first",
+    ),
+    endpoint(
+        "GET",
+        FENCE_RECORD,
+        MIN,
+        Op::ShowFenceRecord,
+        Some(authorise::MEMBER_GET),
+        "Show a fence record with its evidence",
+    ),
+    endpoint("GET", AUDIT, MIN, Op::ListAudit, Some(authorise::AUDIT_GET), "Read the audit trail"),
+    endpoint(
+        "GET",
+        SETTINGS,
+        MIN,
+        Op::ShowSettings,
+        Some(authorise::SETTINGS_GET),
+        "Show the settings in force and the BMC map",
+    ),
 ];
 
 /// The path of a route with names for its variable parts, for logs and metrics.
@@ -211,6 +295,17 @@ pub(crate) fn template(route: &Route) -> &'static str {
         Route::Maintenance(_) => MAINTENANCE,
         Route::MaintenanceEntry(..) => MAINTENANCE_ENTRY,
         Route::AllEntries => ALL_ENTRIES,
+        Route::Cluster(route) => match route {
+            ClusterRoute::Members => MEMBERS,
+            ClusterRoute::Member(_) => MEMBER,
+            ClusterRoute::Explain(_) => MEMBER_EXPLAIN,
+            ClusterRoute::ConfirmOff(_) => MEMBER_CONFIRM_OFF,
+            ClusterRoute::Trust(_) => MEMBER_TRUST,
+            ClusterRoute::Records => FENCE_RECORDS,
+            ClusterRoute::Record(_) => FENCE_RECORD,
+            ClusterRoute::Audit => AUDIT,
+            ClusterRoute::Settings => SETTINGS,
+        },
         Route::History(_) => HISTORY,
         Route::HistoryRecord(..) => HISTORY_RECORD,
         Route::States(_) => STATES,
@@ -267,6 +362,10 @@ pub(crate) fn find(
         Route::AllEntries | Route::Drivers | Route::Driver(_) => {
             found.map(Some).ok_or_else(|| ApiError::method_not_allowed("GET"))
         }
+        Route::Cluster(ClusterRoute::ConfirmOff(_) | ClusterRoute::Trust(_)) => {
+            found.map(Some).ok_or_else(|| ApiError::method_not_allowed("POST"))
+        }
+        Route::Cluster(_) => found.map(Some).ok_or_else(|| ApiError::method_not_allowed("GET")),
         // One controller of the reference serves the list and the node: which of its methods fit is its own business.
         Route::Nodes | Route::MissingIdent | Route::Node(_) | Route::NodePart(..) | Route::NodeRest(_) => {
             match wanted {

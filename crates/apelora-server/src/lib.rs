@@ -13,6 +13,7 @@ mod args;
 mod auth;
 mod authorise;
 mod baremetal;
+mod cluster;
 mod config;
 mod endpoints;
 mod error;

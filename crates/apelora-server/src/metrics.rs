@@ -18,6 +18,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::sync::Mutex;
 
+use crate::cluster::{Figures, Gauges};
+
 /// The media type of [`Metrics::text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -66,6 +68,7 @@ pub(crate) struct Metrics {
     denials: Family<RouteLabels, Counter>,
     panics: Counter,
     entries: Family<EntryLabels, Gauge>,
+    cluster: Gauges,
     /// Held while entries are counted and written, so that two scrapes do not mix.
     scrape: Mutex<()>,
 }
@@ -85,6 +88,7 @@ impl Metrics {
             denials: Family::default(),
             panics: Counter::default(),
             entries: Family::default(),
+            cluster: Gauges::default(),
             scrape: Mutex::new(()),
             registry: Registry::default(),
         };
@@ -124,6 +128,7 @@ impl Metrics {
             "Active maintenance entries by type and scope",
             new.entries.clone(),
         );
+        new.cluster.register(&mut registry);
         registry.register_collector(Box::new(StoreFigures(store)));
         for why in ["queue_full", "queue_wait"] {
             drop(new.turned_away.get_or_create(&WhyLabels { why }));
@@ -185,11 +190,14 @@ impl Metrics {
         Working(self.in_flight.clone())
     }
 
-    /// Everything as text, with the entries as the database has them now; `None` leaves them as they were.
-    pub(crate) async fn text(&self, counts: Option<Vec<EntryCount>>) -> String {
+    /// Everything as text, with the entries and the cluster as the database has them now; `None` leaves them as they were.
+    pub(crate) async fn text(&self, counts: Option<Vec<EntryCount>>, cluster: Option<Figures>) -> String {
         let _alone = self.scrape.lock().await;
         if let Some(counts) = counts {
             self.set_entries(counts);
+        }
+        if let Some(cluster) = cluster {
+            self.cluster.set(cluster);
         }
         let mut out = String::new();
         // Writing to memory does not fail.

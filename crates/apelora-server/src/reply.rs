@@ -5,7 +5,8 @@
 use apelora_maintenance::json;
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+    ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LINK, LOCATION, RETRY_AFTER,
+    WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
@@ -30,7 +31,10 @@ pub(crate) struct Success {
     status: StatusCode,
     /// `None`: no body at all.
     body: Option<Bytes>,
+    content_type: HeaderValue,
     location: Option<String>,
+    /// The address of the next page, where the body has no place for it.
+    next: Option<String>,
     /// Without version headers and request ids, as for OPTIONS.
     bare: bool,
 }
@@ -38,7 +42,17 @@ pub(crate) struct Success {
 impl Success {
     /// 200 with this JSON text.
     pub(crate) fn json(body: impl Into<Bytes>) -> Self {
-        Self { status: StatusCode::OK, body: Some(body.into()), location: None, bare: false }
+        Self::content(JSON, body)
+    }
+
+    /// 200 with a body of another type.
+    pub(crate) fn content(content_type: HeaderValue, body: impl Into<Bytes>) -> Self {
+        Self { body: Some(body.into()), content_type, ..Self::empty(StatusCode::OK) }
+    }
+
+    /// Names the next page in a header. Source: RFC 8288.
+    pub(crate) fn followed_by(self, next: Option<String>) -> Self {
+        Self { next, ..self }
     }
 
     /// 201 with this JSON text.
@@ -48,7 +62,7 @@ impl Success {
 
     /// 202 or 204 without a body.
     pub(crate) fn empty(status: StatusCode) -> Self {
-        Self { status, body: None, location: None, bare: false }
+        Self { status, body: None, content_type: JSON, location: None, next: None, bare: false }
     }
 
     /// The answer to OPTIONS.
@@ -100,10 +114,14 @@ impl Rendering<'_> {
         if let Some(location) = success.location.as_deref().and_then(|l| HeaderValue::from_str(l).ok()) {
             headers.insert(LOCATION, location);
         }
+        let next = success.next.as_deref().map(|next| format!("<{next}>; rel=\"next\""));
+        if let Some(next) = next.and_then(|next| HeaderValue::try_from(next).ok()) {
+            headers.insert(LINK, next);
+        }
         let body = success.body.clone().unwrap_or_default();
         if success.body.is_some() {
             headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-            headers.insert(CONTENT_TYPE, JSON);
+            headers.insert(CONTENT_TYPE, success.content_type.clone());
         }
         self.put_request_id(&mut headers);
         respond(success.status, headers, body)

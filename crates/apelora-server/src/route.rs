@@ -8,6 +8,8 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
+use crate::cluster::{ClusterRoute, route as cluster};
+
 /// What a path of the Bare Metal API names. Idents are as the client wrote them, decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
@@ -43,6 +45,8 @@ pub(crate) enum Route {
     NodeRest(Ident),
     /// `/apelora/v1/maintenance`
     AllEntries,
+    /// Everything else below `/apelora/v1`.
+    Cluster(ClusterRoute),
     /// `/v1/drivers`
     Drivers,
     /// `/v1/drivers/{name}`
@@ -116,6 +120,9 @@ pub(crate) fn decoded(path: &str) -> Cow<'_, str> {
 
 /// Reads a path. `strip_json` is whether the request is of the time when a `.json` at the end meant nothing.
 pub(crate) fn parse(path: &str, strip_json: bool) -> Result<Route, NoRoute> {
+    if let Some(route) = cluster::parse(path) {
+        return Ok(Route::Cluster(route));
+    }
     let decoded = decoded(path);
     let stripped = if strip_json { decoded.strip_suffix(".json") } else { None };
     let json_suffix = stripped.is_some();
@@ -221,6 +228,7 @@ mod tests {
             ("/v1/nodes/srv.json", Route::Node(ident("srv.json"))),
             ("/v1/ports", Route::Elsewhere("ports")),
             ("/apelora/v1/maintenance", Route::AllEntries),
+            ("/apelora/v1/members/n%2F1", Route::Cluster(ClusterRoute::Member("n/1".into()))),
         ] {
             assert_eq!(parse(path, false), Ok(route), "{path}");
         }

@@ -63,7 +63,7 @@ impl Server {
         let api = Arc::new(Api {
             admission: Admission::new(&config.limits),
             metrics: Metrics::new(store.clone()),
-            app: App::new(store, sources, config.host.clone()),
+            app: App::new(store, sources, config.host.clone(), config.settings.clone()),
             authenticator,
             policy,
             max: config.max_microversion,
@@ -151,17 +151,21 @@ async fn ready(State(api): State<Arc<Api>>) -> Response {
 async fn figures(State(api): State<Arc<Api>>) -> Response {
     let asked = async {
         let _alone = api.probe.lock().await;
-        api.app.store().entry_counts().await
+        (api.app.store().entry_counts().await, api.app.figures().await)
     };
-    let counts = match tokio::time::timeout(READY_WAIT, asked).await {
-        Ok(Ok(counts)) => Some(counts),
-        Ok(Err(failure)) => {
-            error!(?failure, "the entries could not be counted for the figures");
-            None
+    let (counts, cluster) = match tokio::time::timeout(READY_WAIT, asked).await {
+        Ok((counts, cluster)) => {
+            if let Err(failure) = &counts {
+                error!(?failure, "the entries could not be counted for the figures");
+            }
+            if let Err(failure) = &cluster {
+                error!(?failure, "the cluster could not be looked at for the figures");
+            }
+            (counts.ok(), cluster.ok())
         }
-        Err(_) => None,
+        Err(_) => (None, None),
     };
-    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], api.metrics.text(counts).await).into_response()
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], api.metrics.text(counts, cluster).await).into_response()
 }
 
 fn json(document: Bytes) -> Response {

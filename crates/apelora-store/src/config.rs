@@ -90,6 +90,11 @@ impl DatabaseUrl {
         self.url.expose_secret()
     }
 
+    /// The file, if the database is one.
+    pub fn file(&self) -> Option<PathBuf> {
+        (self.engine == Engine::Sqlite).then(|| self.path())
+    }
+
     /// The file of a SQLite database.
     pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from(self.url.expose_secret())

@@ -11,6 +11,7 @@ mod column;
 mod config;
 mod engine;
 mod error;
+mod leader;
 mod node;
 mod query;
 mod record;
@@ -25,6 +26,11 @@ pub use change::{Changed, Locked, NodeChange};
 pub use column::{Kind, NodeColumn, UnknownColumn, Width};
 pub use config::{DatabaseUrl, Engine, StoreConfig};
 pub use error::{Cause, ChangeError, Conflict, ConnectError, StoreError, Unstorable};
+pub use leader::{
+    ConfirmError, Confirmed, Done, EvidenceRow, FenceRecord, Leader, LeaderConfig, LeaseState, PersonsWord,
+    ProofQuery, RecordQuery, StatusRow, StoredCheck, StoredInstance, StoredMember, StoredProof,
+    StoredRecovery, Voided, Warning,
+};
 pub use node::{Cell, NodeKey, NodePatch, NodeRow};
 pub use query::{AuditQuery, Direction, EntryQuery, HistoryColumn, HistoryQuery, NodeFilter, NodeQuery};
 pub use record::{AuditRecord, EntryCount, EntryNode, HistoryRecord, PlacedEntry};

@@ -166,20 +166,28 @@ pub struct EntryQuery {
     pub limit: u32,
 }
 
-/// Which rows of the audit trail; conditions that are given all hold. Oldest first.
+/// A page of the audit trail; conditions that are given all hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuditQuery {
     /// The node's uuid.
     pub node_uuid: Option<String>,
+    /// The node's name at that time.
+    pub node_name: Option<String>,
+    /// The cluster member.
+    pub member: Option<String>,
     /// The action, such as `maintenance.asserted`.
     pub action: Option<String>,
+    /// How it ended: `success`, `failed` or `refused`.
+    pub outcome: Option<String>,
     /// The acting user.
     pub user: Option<String>,
     /// At or after this time.
     pub from: Option<PrimitiveDateTime>,
     /// Before this time.
     pub until: Option<PrimitiveDateTime>,
-    /// After the row of this sequence number.
+    /// In the order of the sequence numbers, the oldest first unless `Descending` is asked for.
+    pub direction: Direction,
+    /// After the row of this sequence number, in that order.
     pub after: Option<i64>,
     /// At most this many rows.
     pub limit: u32,

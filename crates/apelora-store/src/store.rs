@@ -2,12 +2,13 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use apelora_maintenance::{LockedNode, Plan, Stamp};
 use time::PrimitiveDateTime;
 
+use crate::engine::clock::micros;
 use crate::engine::{Conn, Fault, Pools, Sql, open, open_for_upgrade};
 use crate::schema::{self, AdoptedTables};
 use crate::table::{audit, entry, history, node};
@@ -37,6 +38,8 @@ struct Inner {
     counters: Counters,
     adopted: AdoptedTables,
     version: String,
+    /// In microseconds; 0 but in tests.
+    clock_offset: AtomicI64,
 }
 
 impl Store {
@@ -63,7 +66,16 @@ impl Store {
         };
         let (status, adopted, version) = prepared.await.map_err(failed)?;
         status.check(&database)?;
-        Ok(Self { inner: Arc::new(Inner { pools, limits, counters: Counters::default(), adopted, version }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                pools,
+                limits,
+                counters: Counters::default(),
+                adopted,
+                version,
+                clock_offset: AtomicI64::new(0),
+            }),
+        })
     }
 
     /// Brings the schema up to this version; a no-op when it is. Safe beside another one. The backfill is a step of
@@ -258,7 +270,7 @@ impl Store {
         Ok(entry::counts(&mut self.reader().await?).await?)
     }
 
-    /// Rows of the audit trail, oldest first.
+    /// A page of the audit trail.
     ///
     /// # Errors
     /// Only of the database.
@@ -363,11 +375,32 @@ impl Store {
         }
     }
 
-    async fn reader(&self) -> Result<Conn, Fault> {
+    /// Moves the database's clock, as this store and its clones see it for fencing, for tests.
+    #[doc(hidden)]
+    pub fn shift_clock(&self, by: Duration) {
+        self.inner.clock_offset.fetch_add(micros(by), Ordering::SeqCst);
+    }
+
+    pub(crate) fn clock_offset(&self) -> i64 {
+        self.inner.clock_offset.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn pools(&self) -> &Pools {
+        &self.inner.pools
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.inner.counters
+    }
+
+    pub(crate) async fn reader(&self) -> Result<Conn, Fault> {
         self.inner.pools.reader(Some(self.inner.limits.statement)).await
     }
 
-    async fn transact<W: Work>(&self, work: &mut W) -> Result<W::Out, crate::transact::Failure<W::Refusal>> {
+    pub(crate) async fn transact<W: Work>(
+        &self,
+        work: &mut W,
+    ) -> Result<W::Out, crate::transact::Failure<W::Refusal>> {
         transact(&self.inner.pools, self.inner.limits, &self.inner.counters, work).await
     }
 }

@@ -123,7 +123,8 @@ impl Counters {
         }
     }
 
-    fn count(&self, class: &Class) {
+    /// A transaction is run again after a failure of this class.
+    pub(crate) fn count(&self, class: &Class) {
         let counter = match class {
             Class::Deadlock => &self.deadlock,
             Class::Serialization => &self.serialization,
@@ -132,6 +133,13 @@ impl Counters {
             Class::Connection | Class::Unavailable | Class::Charset | Class::Other => &self.connection,
         };
         add(counter);
+    }
+}
+
+impl Counters {
+    /// A commit was not answered.
+    pub(crate) fn unanswered(&self) {
+        add(&self.unanswered);
     }
 }
 

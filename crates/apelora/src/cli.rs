@@ -1,18 +1,25 @@
 //! The command line.
 
+mod audit;
+mod demo;
+mod member;
 mod node;
 mod policy;
+mod worker;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use audit::{Audit, AuditFormat, ListAudit};
+pub(crate) use demo::{Demo, DemoVerb, OneMember};
+pub(crate) use member::{Bmc, ConfirmOff, ExplainMember, Member, Settings, ShowMember, TrustBmc};
 pub(crate) use node::{
     AddEntry, ClearMaintenance, CreateNode, DeleteNode, ListEntries, ListNodes, Maintenance, Node,
     NodeFields, RemoveEntries, SetMaintenance, SetNode, ShowNode,
 };
 pub(crate) use policy::{CheckPolicy, Persona, Policy};
+pub(crate) use worker::{CheckBmc, Lease, Worker};
 
 use crate::config::{ClientSettings, Configuration, DatabaseConfig, Flags, ServerConfig};
 use crate::output::Format;
@@ -30,10 +37,12 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     /// Serve the Bare Metal API.
     Server(Process<ServerConfig>),
+    /// Watch the cluster: switch failed servers off, prove it, and restart what they ran elsewhere.
+    Worker(Box<Worker>),
     /// Work on the database: its schema, and the flags that older services changed.
     #[command(subcommand)]
     Db(Db),
-    /// Try it: everything on loopback, with a fleet of its own in a temporary folder.
+    /// Try it: everything on loopback, with a fleet and a cluster of its own in a temporary folder.
     Demo(Demo),
     /// Work with nodes and their maintenance.
     #[command(subcommand)]
@@ -44,9 +53,24 @@ pub(crate) enum Verb {
     /// Ask who may do what, and why.
     #[command(subcommand)]
     Policy(Policy),
+    /// Look at the cluster's members and say that one is off.
+    #[command(subcommand)]
+    Member(Box<Member>),
+    /// Look after the management controllers of the servers.
+    #[command(subcommand)]
+    Bmc(Box<Bmc>),
     /// Look into decisions about switching servers off.
     #[command(subcommand)]
-    Fence(Fence),
+    Fence(Box<Fence>),
+    /// Look at storage leases.
+    #[command(subcommand)]
+    Lease(Box<Lease>),
+    /// Read the audit trail.
+    #[command(subcommand)]
+    Audit(Audit),
+    /// Look at the settings in force.
+    #[command(subcommand)]
+    Settings(Box<Settings>),
     /// Print the version of the program and of the API that it serves.
     Version {
         #[command(flatten)]
@@ -94,6 +118,8 @@ pub(crate) type Remote = Asked<ClientSettings>;
 pub(crate) enum Fence {
     /// Decide again on worlds as they are stored with each decision: JSON in, one JSON line for each out.
     Replay,
+    /// Ask the control plane what was decided last about a member, guard by guard, with the numbers.
+    Explain(ExplainMember),
 }
 
 /// Look back at what happened to a node.
@@ -120,26 +146,6 @@ pub(crate) struct Output {
     pub(crate) format: Format,
 }
 
-/// Where the demo serves.
-#[derive(Debug, Args)]
-pub(crate) struct Demo {
-    /// The loopback address of the API [default: 127.0.0.1:6385, or a free port when that one is taken]
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = loopback)]
-    pub(crate) listen: Option<SocketAddr>,
-}
-
-fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr = text
-        .parse()
-        .map_err(|_| "give ADDRESS:PORT with a numeric address, such as 127.0.0.1:0".to_owned())?;
-    if address.ip().is_loopback() {
-        Ok(address)
-    } else {
-        Err("the demo lets everybody in, so it serves on a loopback address only, such as 127.0.0.1:0"
-            .to_owned())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -156,7 +162,7 @@ mod tests {
         let mut open = vec![(String::new(), super::Cli::command())];
         while let Some((before, command)) = open.pop() {
             let name = format!("{before}{}", command.get_name());
-            if !command.has_subcommands() {
+            if !command.is_subcommand_required_set() {
                 let about = command.get_about().map(ToString::to_string).unwrap_or_default();
                 let arguments =
                     command.get_positionals().map(|argument| format!(" {argument}")).collect::<String>();

@@ -23,6 +23,10 @@ pub(crate) fn provenance(provenance: &Provenance) {
     for (setting, value, origin) in &provenance.chosen {
         tracing::info!(%setting, %value, %origin, "setting");
     }
+}
+
+/// Warns about BMC passwords in the environment of a process that must not have them.
+pub(crate) fn secrets_of_another(provenance: &Provenance) {
     for secret in &provenance.bmc_secrets {
         tracing::warn!(
             %secret,

@@ -7,6 +7,7 @@ mod cli;
 mod config;
 mod demo;
 mod failure;
+mod filesystem;
 mod logging;
 mod output;
 mod printable;

@@ -5,9 +5,12 @@
 #![cfg(test)]
 
 mod forgery;
+#[expect(clippy::disallowed_methods, reason = "the client's own tests: simulated servers")]
 mod lab;
 mod network;
+#[expect(clippy::disallowed_methods, reason = "the client's own tests: simulated servers")]
 mod peers;
+#[expect(clippy::disallowed_methods, reason = "the client's own tests: simulated servers")]
 mod power;
 mod refusals;
 mod relay;

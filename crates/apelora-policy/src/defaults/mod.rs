@@ -1,9 +1,10 @@
 //! The rules that hold unless a file says otherwise.
 //!
 //! Names, texts and deprecated predecessors are those of the reference service (Ironic 39.0), so that its policy files
-//! work unchanged. On top come rules for typed maintenance entries, for their list over all nodes, and for hardware types.
+//! work unchanged. On top come rules for typed maintenance entries, for their list over all nodes, for hardware types, and for the cluster.
 
 mod actions;
+mod cluster;
 mod helpers;
 mod maintenance;
 mod nodes;
@@ -22,6 +23,7 @@ pub(crate) fn groups() -> impl Iterator<Item = (&'static str, &'static [Register
         ("Maintenance", maintenance::MAINTENANCE),
         ("Nodes", nodes::NODES),
         ("Actions on nodes, and agents", actions::ACTIONS),
+        ("The cluster: members, audit, settings", cluster::CLUSTER),
     ]
     .into_iter()
 }

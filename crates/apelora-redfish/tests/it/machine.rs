@@ -167,7 +167,9 @@ impl Shell {
             Effect::Commit(ticket, write) => self.commit(ticket, &write),
             Effect::Permit(ticket, request) => {
                 self.commit(ticket, &Write::Permit(request.clone()));
-                self.permit = Some(Arc::new(request.committed()));
+                #[expect(clippy::disallowed_methods, reason = "this is the leader of the test")]
+                let permit = request.committed();
+                self.permit = Some(Arc::new(permit));
             }
             Effect::Open(ticket, target, by) => self.open(ticket, &target, by),
             Effect::Read(ticket, by) => self.read(ticket, by),

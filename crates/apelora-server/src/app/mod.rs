@@ -5,6 +5,7 @@ mod maintenance;
 mod nodes;
 mod placed;
 
+use apelora_fencing::status::SettingStatus;
 use apelora_maintenance::{Authority, NodeFacts, Stamp};
 use apelora_store::{
     ChangeError, Changed, Conflict, Locked, NodeChange, NodeColumn, NodeKey, NodeRow, Store, StoreError,
@@ -23,7 +24,7 @@ use crate::route::Ident;
 use crate::{Microversion, ident};
 
 /// Seconds after which a client may ask an unavailable database again.
-const RETRY_AFTER: u16 = 2;
+pub(crate) const RETRY_AFTER: u16 = 2;
 
 /// The columns that policy and authority look at.
 const FACTS: [NodeColumn; 4] = [NodeColumn::Uuid, NodeColumn::Name, NodeColumn::Owner, NodeColumn::Lessee];
@@ -34,6 +35,7 @@ pub(crate) struct App {
     store: Store,
     sources: Sources,
     host: String,
+    settings: Vec<SettingStatus>,
 }
 
 /// For whom and at which version something is done.
@@ -44,8 +46,8 @@ pub(crate) struct Context<'a> {
 }
 
 impl App {
-    pub(crate) fn new(store: Store, sources: Sources, host: String) -> Self {
-        Self { store, sources, host }
+    pub(crate) fn new(store: Store, sources: Sources, host: String, settings: Vec<SettingStatus>) -> Self {
+        Self { store, sources, host, settings }
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -62,13 +64,18 @@ impl App {
         &self.host
     }
 
+    /// The settings in force, as they may be shown.
+    pub(crate) fn settings(&self) -> &[SettingStatus] {
+        &self.settings
+    }
+
     /// A new id.
     pub(crate) fn new_id(&self) -> uuid::Uuid {
         self.sources.new_id()
     }
 
     /// Time and ids of one change, made before the lock so that a re-run of the transaction makes the same rows.
-    fn stamp(&self) -> Stamp {
+    pub(crate) fn stamp(&self) -> Stamp {
         Stamp::new(self.sources.new_id(), self.sources.new_id(), self.sources.now(), self.host.clone())
     }
 
@@ -163,7 +170,7 @@ fn key(ident: &str, version: Microversion) -> Result<Option<NodeKey>, ApiError> 
 
 /// The answer to a failed read.
 #[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
-fn store_error(failure: StoreError) -> ApiError {
+pub(crate) fn store_error(failure: StoreError) -> ApiError {
     match &failure {
         StoreError::UnknownMarker(marker) => ApiError::no_node(marker),
         StoreError::Unavailable(cause) => {

@@ -10,6 +10,7 @@ mod root;
 
 use crate::Microversion;
 use crate::app::{App, Context};
+use crate::cluster;
 use crate::endpoints::{Endpoint, Operation};
 use crate::error::ApiError;
 use crate::node::render::View;
@@ -18,7 +19,7 @@ use crate::request::Request;
 use crate::route::{Ident, Route};
 
 /// The largest page of a list.
-const PAGE_MAX: u32 = 1_000;
+pub(crate) const PAGE_MAX: u32 = 1_000;
 
 /// What a handler works with.
 #[derive(Debug)]
@@ -99,6 +100,15 @@ impl Call<'_> {
             Operation::ChangeState => nodes::refuse_state(self).await,
             Operation::ListDrivers => drivers::list(self),
             Operation::ShowDriver => drivers::show(self),
+            Operation::ListMembers
+            | Operation::ShowMember
+            | Operation::ExplainMember
+            | Operation::ConfirmMemberOff
+            | Operation::TrustMember
+            | Operation::ListFenceRecords
+            | Operation::ShowFenceRecord
+            | Operation::ListAudit
+            | Operation::ShowSettings => cluster::answer(self).await,
         }
     }
 }

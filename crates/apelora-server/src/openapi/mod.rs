@@ -3,6 +3,7 @@
 //! The Bare Metal API has its own documents: its routes are listed with their versions and policies, the routes of
 //! maintenance entries are described whole.
 
+mod cluster;
 mod schemas;
 
 use std::collections::BTreeMap;
@@ -54,11 +55,11 @@ fn build() -> utoipa::openapi::OpenApi {
         .schema_from::<MaintainedNode>()
         .schema_from::<PlacedMaintenanceEntry>()
         .schema_from::<PlacedMaintenanceEntries>()
-        .schema_from::<Error>()
-        .security_scheme(
-            "basic",
-            SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Basic).build()),
-        );
+        .schema_from::<Error>();
+    let components = cluster::schemas(components).security_scheme(
+        "basic",
+        SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Basic).build()),
+    );
     let types: Vec<_> = registry::TYPES.iter().map(|t| format!("`{}`: {}", t.name, t.summary)).collect();
     OpenApiBuilder::new()
         .info(
@@ -157,7 +158,7 @@ fn arguments(endpoint: &Endpoint) -> &'static [(&'static str, &'static str)] {
             ("limit", "Entries on a page, 1 to 1000"),
             ("marker", "The uuid of the last entry of the page before"),
         ],
-        _ => &[],
+        other => cluster::arguments(other),
     }
 }
 
@@ -204,7 +205,7 @@ fn described(endpoint: &Endpoint) -> (Option<&'static str>, &'static [Answer]) {
         (endpoints::MAINTENANCE, _) => (None, &CLEAR),
         (endpoints::MAINTENANCE_ENTRY, "GET") => (None, &SHOW),
         (endpoints::MAINTENANCE_ENTRY, _) => (None, &RELEASE),
-        _ => (None, &ELSEWHERE),
+        (template, _) => cluster::described(template).unwrap_or((None, &ELSEWHERE)),
     }
 }
 

@@ -2,12 +2,15 @@
 //! or stands on the short list of those open to all, refuses callers whom nothing allows it, and leaves an audit trace if
 //! it changes something. A new endpoint fails here until it has a line.
 
+use apelora_fencing::ReasonCode;
+use apelora_fencing::write::Found;
 use apelora_policy::defaults;
 use apelora_store::AuditQuery;
 use serde_json::{Value, json};
 
 use crate::client;
 use crate::cloud::{Cloud, varied};
+use crate::night::Night;
 
 /// What is open to all: the documents that every client reads before it has a token.
 const OPEN: [(&str, &str); 2] = [("GET", "/"), ("GET", "/v1")];
@@ -17,31 +20,37 @@ const PAGES: [&str; 4] = ["/healthz", "/readyz", "/metrics", "/openapi.json"];
 /// How an endpoint is called.
 struct Walk {
     body: Value,
-    /// The audit trace of a call that is allowed: its action; `None` for one that changes nothing.
-    action: Option<&'static str>,
+    /// The audit trace of a call that is allowed: its actions; none for one that changes nothing.
+    actions: &'static [&'static str],
 }
 
 /// `None`: the endpoint has no line yet.
 fn walk(operation: &str) -> Option<Walk> {
-    let reads = Walk { body: Value::Null, action: None };
-    let changes = |body: Value, action| Walk { body, action: Some(action) };
+    let reads = Walk { body: Value::Null, actions: &[] };
+    let changes = |body: Value, actions| Walk { body, actions };
     Some(match operation {
         "ShowRoot" | "ShowVersion" | "ListNodes" | "ListNodesInDetail" | "ShowNode" | "ListEntries"
         | "ShowEntry" | "ListAllEntries" | "ListHistory" | "ShowHistoryRecord" | "ShowStates"
-        | "ListDrivers" | "ShowDriver" => reads,
+        | "ListDrivers" | "ShowDriver" | "ListMembers" | "ShowMember" | "ExplainMember"
+        | "ListFenceRecords" | "ShowFenceRecord" | "ListAudit" | "ShowSettings" => reads,
+        "ConfirmMemberOff" => {
+            let body = json!({"member": "s2", "incarnation": 1, "reason": "r"});
+            changes(body, &["cluster.member.confirmed_off", "cluster.member.fenced"])
+        }
+        "TrustMember" => changes(json!({"reason": "r"}), &["cluster.bmc.trusted"]),
         // Refused to everybody, after policy.
-        "ChangeState" => Walk { body: json!({"target": "power on"}), action: None },
+        "ChangeState" => Walk { body: json!({"target": "power on"}), actions: &[] },
         "CreateNode" => {
-            changes(json!({"driver": "fake-hardware", "maintenance": true}), "maintenance.asserted")
+            changes(json!({"driver": "fake-hardware", "maintenance": true}), &["maintenance.asserted"])
         }
         "UpdateNode" => {
             let flag = json!([{"op": "replace", "path": "/maintenance", "value": true}]);
-            changes(flag, "maintenance.asserted")
+            changes(flag, &["maintenance.asserted"])
         }
-        "SetMaintenance" => changes(json!({"reason": "r"}), "maintenance.asserted"),
-        "AddEntry" => changes(json!({"type": "hardware_failure"}), "maintenance.asserted"),
-        "ClearMaintenance" | "ReleaseEntry" => changes(Value::Null, "maintenance.released"),
-        "DeleteNode" => changes(Value::Null, "node.deleted"),
+        "SetMaintenance" => changes(json!({"reason": "r"}), &["maintenance.asserted"]),
+        "AddEntry" => changes(json!({"type": "hardware_failure"}), &["maintenance.asserted"]),
+        "ClearMaintenance" | "ReleaseEntry" => changes(Value::Null, &["maintenance.released"]),
+        "DeleteNode" => changes(Value::Null, &["node.deleted"]),
         _ => return None,
     })
 }
@@ -75,7 +84,7 @@ async fn endpoints(cloud: &Cloud) -> Vec<Endpoint> {
 }
 
 /// A node with an entry and a record of history, and the path of an endpoint on it.
-async fn place(cloud: &Cloud, operator: &str, template: &str) -> String {
+async fn place(cloud: &Cloud, operator: &str, template: &str, fenced: &str) -> String {
     let name = format!("n{}", crate::lab::new_id());
     let node = cloud.node(operator, &name, None, None).await;
     let new = Some(json!({"type": "operator_hold"}));
@@ -90,6 +99,8 @@ async fn place(cloud: &Cloud, operator: &str, template: &str) -> String {
         .replace("{record_uuid}", record.as_str().unwrap())
         .replace("{state}", "power")
         .replace("{driver_name}", "fake-hardware")
+        .replace("{member}", "s2")
+        .replace("{record}", fenced)
 }
 
 async fn audited(cloud: &Cloud) -> Vec<String> {
@@ -103,15 +114,21 @@ async fn every_endpoint_is_governed_refuses_and_leaves_its_trace() {
     let operator = cloud.persona("system-admin");
     // Somebody whom Keystone knows and nothing allows anything.
     let nobody = cloud.know(varied("outsider-member", "nobody", None, &[]));
+    // A member that was lost, and a record of it.
+    let night = Night::begin(&cloud.lab.store).await;
+    night.lose(&["s2"]).await;
+    let fenced = night.refuse("s2", ReasonCode::BmcUnreachable).await;
+    night.checked("s2", Found::Contradiction).await;
+    night.checked("s2", Found::Good).await;
     let endpoints = endpoints(&cloud).await;
-    assert!(endpoints.len() >= 21, "only {} endpoints", endpoints.len());
+    assert!(endpoints.len() >= 30, "only {} endpoints", endpoints.len());
     for Endpoint { method, template, operation, description } in &endpoints {
         let at = format!("{method} {template}");
-        let Some(Walk { body, action }) = walk(operation) else {
+        let Some(Walk { body, actions }) = walk(operation) else {
             panic!("{at}: {operation} has no line in this test")
         };
         let body = Some(&body).filter(|body| !body.is_null());
-        let path = place(&cloud, &operator, template).await;
+        let path = place(&cloud, &operator, template, &fenced).await;
         let before = audited(&cloud).await;
 
         // Governed by a rule that exists, or on the short list.
@@ -136,8 +153,11 @@ async fn every_endpoint_is_governed_refuses_and_leaves_its_trace() {
         assert!(fits, "{at}: {} {}", answer.status, answer.body);
         let after = audited(&cloud).await;
         let new: Vec<_> = after[before.len()..].iter().map(String::as_str).collect();
-        assert_eq!(new, action.into_iter().collect::<Vec<_>>(), "{at}");
-        assert!(method == "GET" || action.is_some() || operation == "ChangeState", "{at} changes nothing?");
+        assert_eq!(new, actions, "{at}");
+        assert!(
+            method == "GET" || !actions.is_empty() || operation == "ChangeState",
+            "{at} changes nothing?"
+        );
     }
     for page in PAGES {
         let answer = client::send(cloud.lab.address, "GET", page, &[], None).await.expect(200);

@@ -1,12 +1,14 @@
 //! The three engines behind one connection type. What differs between them is here and nowhere else.
 
 mod bind;
+pub(crate) mod clock;
 mod dialect;
 mod fault;
 mod open;
 mod wire;
 
 pub(crate) use bind::value;
+pub(crate) use clock::DbTime;
 pub(crate) use dialect::beyond;
 pub(crate) use fault::{Class, Fault};
 pub(crate) use open::{Pools, open, open_for_upgrade};

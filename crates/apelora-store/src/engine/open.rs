@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+use sqlx::mysql::MySqlConnectOptions;
 use sqlx::pool::PoolOptions;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Database, Executor, MySqlPool, PgPool, SqlitePool};
 
@@ -107,6 +107,27 @@ impl Pools {
         }
     }
 
+    /// One connection of its own for the leader's renewals, which wait for nobody else's statements; made when it is
+    /// first asked for, and again when it broke. Everything on it, its making and its waits for locks too, takes at most
+    /// `limit`.
+    ///
+    /// On SQLite it is the one writer: what keeps that busy would keep another connection out just as long, and in its
+    /// queue the renewal's turn comes for certain.
+    pub(crate) fn lone(&self, limit: Duration) -> Self {
+        let session = Session { statement: limit, lock: limit };
+        match self {
+            Self::Sqlite { .. } => self.clone(),
+            Self::Postgres(pool) => {
+                let own = lone::<sqlx::Postgres>(limit, session.postgres());
+                Self::Postgres(own.connect_lazy_with((*pool.connect_options()).clone()))
+            }
+            Self::MariaDb(pool) => {
+                let own = lone::<sqlx::MySql>(limit, session.mariadb());
+                Self::MariaDb(own.connect_lazy_with((*pool.connect_options()).clone()))
+            }
+        }
+    }
+
     /// Connections that are open, and those of them that are not in use.
     pub(crate) fn usage(&self) -> (u32, u32) {
         let (open, idle) = match self {
@@ -152,54 +173,94 @@ async fn pools(config: &StoreConfig, statement: Duration) -> Result<Pools, Conne
                 .map_err(|_| ConnectError::Url("it is not a valid postgresql:// URL".to_owned()))?
                 .application_name("apelora")
                 .disable_statement_logging();
-            let session = postgres_session(statement);
+            let session = Session::new(statement).postgres();
             try_once::<sqlx::Postgres>(config, &options, session.clone()).await?;
-            let pool = with_session::<sqlx::Postgres>(PgPoolOptions::new(), config, session);
+            let pool = shared::<sqlx::Postgres>(config, session);
             Ok(Pools::Postgres(pool.connect_lazy_with(options)))
         }
         Engine::MariaDb => {
             let options = MySqlConnectOptions::from_str(url)
                 .map_err(|_| ConnectError::Url("it is not a valid mysql:// URL".to_owned()))?
                 .disable_statement_logging();
-            let session = mariadb_session(statement);
+            let session = Session::new(statement).mariadb();
             try_once::<sqlx::MySql>(config, &options, session.clone()).await?;
-            let pool = with_session::<sqlx::MySql>(MySqlPoolOptions::new(), config, session);
+            let pool = shared::<sqlx::MySql>(config, session);
             Ok(Pools::MariaDb(pool.connect_lazy_with(options)))
         }
     }
 }
 
-fn postgres_session(statement: Duration) -> String {
-    format!(
-        "SET lock_timeout = '{LOCK_WAIT_SECS}s'; SET statement_timeout = {}; \
-         SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_SECS}s'; SET timezone = 'UTC'",
-        statement.as_millis(),
-    )
+/// The limits that the server itself keeps to.
+#[derive(Debug, Clone, Copy)]
+struct Session {
+    /// One statement; zero for no limit.
+    statement: Duration,
+    /// One wait for a lock.
+    lock: Duration,
 }
 
-/// READ COMMITTED, because a plain read at MariaDB's usual level sees the database as it was before the node's lock was
-/// granted. Strict, because a value that does not fit must be an error and not be cut.
-fn mariadb_session(statement: Duration) -> String {
-    format!(
-        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
-         SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', \
-         innodb_lock_wait_timeout = {LOCK_WAIT_SECS}, idle_transaction_timeout = {IDLE_IN_TRANSACTION_SECS}, \
-         max_statement_time = {}",
-        statement.as_secs_f64(),
-    )
+impl Session {
+    const fn new(statement: Duration) -> Self {
+        Self { statement, lock: Duration::from_secs(LOCK_WAIT_SECS) }
+    }
+
+    fn postgres(self) -> String {
+        format!(
+            "SET lock_timeout = {}; SET statement_timeout = {}; \
+             SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_SECS}s'; SET timezone = 'UTC'",
+            self.lock.as_millis(),
+            self.statement.as_millis(),
+        )
+    }
+
+    /// READ COMMITTED, because a plain read at MariaDB's usual level sees the database as it was before the node's lock
+    /// was granted. Strict, because a value that does not fit must be an error and not be cut. UTC, because the one
+    /// function that tells the present time tells it in the session's zone.
+    fn mariadb(self) -> String {
+        format!(
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+             SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', \
+             innodb_lock_wait_timeout = {}, idle_transaction_timeout = {IDLE_IN_TRANSACTION_SECS}, \
+             max_statement_time = {}",
+            self.lock.as_secs().max(1),
+            self.statement.as_secs_f64(),
+        )
+    }
 }
 
-fn with_session<DB>(options: PoolOptions<DB>, config: &StoreConfig, session: String) -> PoolOptions<DB>
+fn with_session<DB>(options: PoolOptions<DB>, session: String) -> PoolOptions<DB>
 where
     DB: Database,
     for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
 {
-    options.max_connections(config.connections).acquire_timeout(config.acquire_timeout).after_connect(
-        move |conn, _| {
-            let session = session.clone();
-            Box::pin(async move { conn.execute(sqlx::raw_sql(AssertSqlSafe(session))).await.map(drop) })
-        },
-    )
+    options.after_connect(move |conn, _| {
+        let session = session.clone();
+        Box::pin(async move { conn.execute(sqlx::raw_sql(AssertSqlSafe(session))).await.map(drop) })
+    })
+}
+
+fn shared<DB>(config: &StoreConfig, session: String) -> PoolOptions<DB>
+where
+    DB: Database,
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+{
+    let options =
+        PoolOptions::new().max_connections(config.connections).acquire_timeout(config.acquire_timeout);
+    with_session(options, session)
+}
+
+fn lone<DB>(limit: Duration, session: String) -> PoolOptions<DB>
+where
+    DB: Database,
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+{
+    let options = PoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(limit)
+        .test_before_acquire(false)
+        .idle_timeout(None)
+        .max_lifetime(None);
+    with_session(options, session)
 }
 
 /// A pool that cannot connect only says that it waited in vain, so one connection is made by hand first.

@@ -2,7 +2,7 @@
 
 use sea_query::{Expr, ExprTrait, Query};
 
-use super::{adopt, tables};
+use super::{adopt, fencing, tables};
 use crate::engine::{Conn, Fault, Sql};
 use crate::{Cell, ConnectError, Engine, Kind, SchemaStatus};
 
@@ -49,6 +49,12 @@ pub(super) const STEPS: &[Step] = &[
             statements.extend(tables::cascade_trigger(engine));
             statements
         },
+    },
+    Step {
+        version: 4,
+        name: "the leader lease, members, fence records and proofs",
+        additive: true,
+        statements: fencing::step,
     },
 ];
 

@@ -3,10 +3,11 @@
 use apelora_maintenance::{AuditEvent, json};
 use sea_query::{Expr, ExprTrait, Order, Query};
 use time::PrimitiveDateTime;
+use uuid::Uuid;
 
 use super::{CHUNK, Reader};
-use crate::engine::{Class, Conn, Fault};
-use crate::{AuditQuery, AuditRecord, Kind};
+use crate::engine::{Class, Conn, Fault, beyond};
+use crate::{AuditQuery, AuditRecord, Direction, Kind};
 
 const TABLE: &str = "apelora_audit";
 
@@ -29,38 +30,75 @@ const COLUMNS: [(&str, Kind); 16] = [
     ("evidence", Kind::Json),
 ];
 
-/// Adds rows for changes that were made.
+/// A row to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) uuid: Uuid,
+    pub(crate) at: PrimitiveDateTime,
+    pub(crate) user: String,
+    pub(crate) project: String,
+    pub(crate) scope: &'static str,
+    pub(crate) epoch: Option<i64>,
+    pub(crate) action: &'static str,
+    pub(crate) outcome: &'static str,
+    pub(crate) reason_code: Option<&'static str>,
+    pub(crate) node_uuid: Option<String>,
+    pub(crate) node_name: Option<String>,
+    pub(crate) member: Option<String>,
+    pub(crate) hardware_uuid: Option<String>,
+    pub(crate) summary: String,
+    pub(crate) evidence: String,
+}
+
+/// Adds rows for changes of entries that were made.
 pub(crate) async fn insert(conn: &mut Conn, events: &[AuditEvent]) -> Result<(), Fault> {
-    for events in events.chunks(CHUNK) {
+    let row = |e: &AuditEvent| {
+        Ok(Row {
+            uuid: e.uuid,
+            at: e.at,
+            user: e.actor.user.clone(),
+            project: e.actor.project.clone(),
+            scope: e.actor.scope.map_or("", |scope| scope.as_str()),
+            epoch: None,
+            action: e.action.as_str(),
+            outcome: "success",
+            reason_code: None,
+            node_uuid: Some(e.node_uuid.clone()),
+            node_name: e.node_name.clone(),
+            member: None,
+            hardware_uuid: None,
+            summary: e.summary.clone(),
+            evidence: json::to_string(&e.evidence).map_err(|e| Fault::new(Class::Other, e))?,
+        })
+    };
+    let rows = events.iter().map(row).collect::<Result<Vec<_>, Fault>>()?;
+    insert_rows(conn, rows).await
+}
+
+/// Adds rows.
+pub(crate) async fn insert_rows(conn: &mut Conn, rows: Vec<Row>) -> Result<(), Fault> {
+    let mut rows = rows.into_iter().peekable();
+    while rows.peek().is_some() {
         let mut insert = Query::insert();
-        insert.into_table(TABLE).columns([
-            "uuid",
-            "at",
-            "user",
-            "project",
-            "scope",
-            "action",
-            "outcome",
-            "node_uuid",
-            "node_name",
-            "summary",
-            "evidence",
-        ]);
-        for e in events {
-            let evidence = json::to_string(&e.evidence).map_err(|e| Fault::new(Class::Other, e))?;
+        insert.into_table(TABLE).columns(COLUMNS.map(|(name, _)| name).into_iter().skip(1));
+        for row in rows.by_ref().take(CHUNK) {
             insert
                 .values([
-                    e.uuid.to_string().into(),
-                    e.at.into(),
-                    e.actor.user.clone().into(),
-                    e.actor.project.clone().into(),
-                    e.actor.scope.map_or("", |scope| scope.as_str()).into(),
-                    e.action.as_str().into(),
-                    "success".into(),
-                    e.node_uuid.clone().into(),
-                    e.node_name.clone().into(),
-                    e.summary.clone().into(),
-                    evidence.into(),
+                    row.uuid.to_string().into(),
+                    row.at.into(),
+                    row.user.into(),
+                    row.project.into(),
+                    row.scope.into(),
+                    row.epoch.into(),
+                    row.action.into(),
+                    row.outcome.into(),
+                    row.reason_code.map(str::to_owned).into(),
+                    row.node_uuid.into(),
+                    row.node_name.into(),
+                    row.member.into(),
+                    row.hardware_uuid.into(),
+                    row.summary.into(),
+                    row.evidence.into(),
                 ])
                 .map_err(|e| Fault::new(Class::Other, e))?;
         }
@@ -69,18 +107,41 @@ pub(crate) async fn insert(conn: &mut Conn, events: &[AuditEvent]) -> Result<(),
     Ok(())
 }
 
-/// Rows of the trail, oldest first.
+/// A page of the trail.
 pub(crate) async fn list(conn: &mut Conn, query: &AuditQuery) -> Result<Vec<AuditRecord>, Fault> {
-    let AuditQuery { node_uuid, action, user, from, until, after, limit } = query;
+    let AuditQuery {
+        node_uuid,
+        node_name,
+        member,
+        action,
+        outcome,
+        user,
+        from,
+        until,
+        direction,
+        after,
+        limit,
+    } = query;
     let mut select = Query::select();
     select.columns(COLUMNS.map(|(name, _)| name)).from(TABLE);
-    for (column, wanted) in [("node_uuid", node_uuid), ("action", action), ("user", user)] {
+    for (column, wanted) in [
+        ("node_uuid", node_uuid),
+        ("node_name", node_name),
+        ("member", member),
+        ("action", action),
+        ("outcome", outcome),
+        ("user", user),
+    ] {
         select.and_where_option(wanted.as_deref().map(|wanted| Expr::col(column).eq(wanted)));
     }
     select.and_where_option(from.map(|from| Expr::col("at").gte(from)));
     select.and_where_option(until.map(|until| Expr::col("at").lt(until)));
-    select.and_where_option(after.map(|after| Expr::col("seq").gt(after)));
-    select.order_by("seq", Order::Asc).limit(u64::from(*limit));
+    select.and_where_option(after.map(|after| beyond("seq", *direction, after)));
+    let order = match direction {
+        Direction::Ascending => Order::Asc,
+        Direction::Descending => Order::Desc,
+    };
+    select.order_by("seq", order).limit(u64::from(*limit));
     let rows = conn.fetch(conn.engine().build(&select), &COLUMNS.map(|(_, kind)| kind)).await?;
     rows.into_iter()
         .map(|row| {

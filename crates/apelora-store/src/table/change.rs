@@ -14,6 +14,9 @@ pub(crate) const NODE: &str = "node";
 /// A batch of a backfill; the subject is empty, and each of its nodes has a row of its own.
 pub(crate) const BACKFILL: &str = "backfill";
 
+/// Something about a cluster member changed; the subject is its name.
+pub(crate) const MEMBER: &str = "member";
+
 /// Writes that this change happened.
 pub(crate) async fn insert(
     conn: &mut Conn,

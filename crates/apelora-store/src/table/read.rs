@@ -44,6 +44,24 @@ impl Reader {
         self.opt_int().ok_or_else(|| self.corrupt("a number is null"))
     }
 
+    /// A number that counts something, or a null.
+    pub(crate) fn opt_count(&mut self) -> Option<u64> {
+        self.opt_int().and_then(|n| u64::try_from(n).ok())
+    }
+
+    /// A number that counts something.
+    pub(crate) fn count(&mut self) -> Result<u64, Fault> {
+        let n = self.int()?;
+        u64::try_from(n).map_err(|_| self.corrupt(&format!("{n} counts nothing")))
+    }
+
+    pub(crate) fn opt_bool(&mut self) -> Option<bool> {
+        match self.next() {
+            Cell::Bool(value) => Some(value),
+            _ => None,
+        }
+    }
+
     pub(crate) fn bool(&mut self) -> bool {
         self.next() == Cell::Bool(true)
     }
@@ -60,13 +78,17 @@ impl Reader {
     }
 
     pub(crate) fn uuid(&mut self) -> Result<Uuid, Fault> {
-        let text = self.text()?;
+        self.opt_uuid()?.ok_or_else(|| self.corrupt("an id is null"))
+    }
+
+    pub(crate) fn opt_uuid(&mut self) -> Result<Option<Uuid>, Fault> {
+        let Some(text) = self.opt_text() else { return Ok(None) };
         let uuid = Uuid::parse_str(&text).map_err(|e| self.corrupt(&format!("'{text}' is no uuid: {e}")))?;
         // Rows are found again by the usual form alone.
         if !uuid.to_string().eq_ignore_ascii_case(&text) {
             return Err(self.corrupt(&format!("'{text}' is no uuid with dashes")));
         }
-        Ok(uuid)
+        Ok(Some(uuid))
     }
 
     /// A scope that this version does not know outranks everybody: what a newer version protects is never easier to

@@ -100,7 +100,7 @@ async fn upgrades_at_once_make_the_schema_once() {
             assert!(result.unwrap().usable);
         }
         assert_eq!(catalogue(&lab).await, catalogue(&fresh).await);
-        assert_eq!(lab.number("SELECT COUNT(*) FROM apelora_migration").await, 3);
+        assert_eq!(lab.number("SELECT COUNT(*) FROM apelora_migration").await, 4);
         assert_eq!(lab.number("SELECT COUNT(*) FROM apelora_pin").await, 1);
         fresh.remove().await;
     })

@@ -25,6 +25,13 @@ impl<C> Flags<C> {
     }
 }
 
+/// None.
+impl<C> Default for Flags<C> {
+    fn default() -> Self {
+        Self { given: Vec::new(), process: PhantomData }
+    }
+}
+
 impl<C: Configuration> FromArgMatches for Flags<C> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = C::settings()

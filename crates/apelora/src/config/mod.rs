@@ -12,6 +12,7 @@ mod resolve;
 mod server;
 mod table;
 mod values;
+mod worker;
 
 use std::fmt;
 
@@ -22,6 +23,8 @@ pub(crate) use policy::PolicyConfig;
 pub(crate) use resolve::{Provenance, Resolved, Sources};
 pub(crate) use server::{HistoryRetention, ServerConfig};
 use table::Setting;
+pub(crate) use table::{BMC_SECRET_PREFIX, DATABASE_URL_NAME};
+pub(crate) use worker::{BmcCheckConfig, BmcSettings, IncusSettings, LeaseCheckConfig, WorkerConfig};
 
 use crate::printable::printable;
 

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use apelora_fencing::status::SettingStatus;
 use apelora_store::DatabaseUrl;
 
 use super::table::{self, BMC_SECRET_PREFIX, CONFIG_FILE_ENV, ENV_PREFIX, SETTINGS, Setting};
@@ -50,7 +51,9 @@ pub(crate) struct Resolved {
 pub(crate) struct Provenance {
     /// Setting, value as it may be shown, and where it came from: those that are not built in.
     pub(crate) chosen: Vec<(&'static str, String, String)>,
-    /// Names of BMC secrets in the environment of a process that must not have them.
+    /// Every setting of the process in the form in which the control plane shows it; an empty value is none.
+    pub(crate) effective: Vec<SettingStatus>,
+    /// Names of the BMC secrets in the environment.
     pub(crate) bmc_secrets: Vec<String>,
 }
 
@@ -117,6 +120,13 @@ impl Resolved {
             ))
         })?;
         for (key, value) in table {
+            if is_bmc_secret(&key) {
+                return Err(OneLine::new(format_args!(
+                    "{key} ({shown}): the password of a BMC never stands in a file: only the worker reads it, from its \
+                     environment, at the moment of use; remove it here, change the password, and set {} for `apelora worker`",
+                    as_variable(&key)
+                )));
+            }
             let setting = table::find(&key).ok_or_else(|| {
                 let near = nearest(&key, |s| s.name.to_owned());
                 OneLine::new(format_args!("{key} ({shown}): no such setting; {near}, or remove it"))
@@ -151,6 +161,11 @@ impl Resolved {
         self.values.get(setting.name)
     }
 
+    /// Whether somebody chose the value of a setting.
+    pub(crate) fn is_chosen(&self, setting: &Setting) -> bool {
+        self.get(setting).is_some_and(|value| value.origin != Origin::Default)
+    }
+
     /// The name by which the person who set it knows a setting.
     pub(crate) fn label(&self, setting: &Setting) -> String {
         match self.get(setting).map(|v| &v.origin) {
@@ -166,19 +181,50 @@ impl Resolved {
             .iter()
             .filter_map(|setting| {
                 let value = self.get(setting)?;
-                let origin = match &value.origin {
-                    Origin::Default => return None,
-                    origin => origin.to_string(),
-                };
-                let shown = match setting {
-                    Setting { secret: true, .. } => HIDDEN.to_owned(),
-                    Setting { holds_password: true, .. } => without_password(&value.text),
-                    _ => value.text.clone(),
-                };
-                Some((setting.name, shown, origin))
+                match &value.origin {
+                    Origin::Default => None,
+                    origin => Some((setting.name, shown(setting, value), origin.to_string())),
+                }
             })
             .collect();
-        Provenance { chosen, bmc_secrets: self.bmc_secrets }
+        let mut effective: Vec<_> = settings.iter().map(|setting| self.effective(setting)).collect();
+        // That a secret is there may be known; what it is may not.
+        effective.extend(self.bmc_secrets.iter().map(|name| SettingStatus {
+            name: name.clone(),
+            value: HIDDEN.to_owned(),
+            source: Origin::Environment.word().to_owned(),
+        }));
+        Provenance { chosen, effective, bmc_secrets: self.bmc_secrets }
+    }
+
+    fn effective(&self, setting: &Setting) -> SettingStatus {
+        let value = self.get(setting);
+        SettingStatus {
+            name: setting.env(),
+            value: value.map_or_else(String::new, |value| shown(setting, value)),
+            source: value.map_or(&Origin::Default, |value| &value.origin).word().to_owned(),
+        }
+    }
+}
+
+impl Origin {
+    /// The kind of source, in one word.
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::File(_) => "file",
+            Self::Environment => "environment",
+            Self::Flag => "flag",
+        }
+    }
+}
+
+/// A value as it may be shown.
+fn shown(setting: &Setting, value: &Value) -> String {
+    match setting {
+        Setting { secret: true, .. } => HIDDEN.to_owned(),
+        Setting { holds_password: true, .. } => without_password(&value.text),
+        _ => value.text.clone(),
     }
 }
 
@@ -199,6 +245,17 @@ const HIDDEN: &str = "***";
 /// A database URL as it may be shown.
 fn without_password(url: &str) -> String {
     DatabaseUrl::parse(url).map_or_else(|_| HIDDEN.to_owned(), |url| url.to_string())
+}
+
+/// Whether a key of a file is meant to be the name of a BMC's secret, in whichever spelling.
+fn is_bmc_secret(key: &str) -> bool {
+    as_variable(key).starts_with(BMC_SECRET_PREFIX)
+}
+
+/// The variable that a key of a file would be.
+fn as_variable(key: &str) -> String {
+    let key = key.to_ascii_uppercase();
+    if key.starts_with(ENV_PREFIX) { key } else { format!("{ENV_PREFIX}{key}") }
 }
 
 /// A hint at the setting whose key is nearest to an unknown one, by the name that its source uses.

@@ -1,6 +1,14 @@
 //! Every setting of every process: one row each, from which file keys, environment names, flags and documents follow.
 
+mod worker;
+
 use std::fmt;
+
+pub(crate) use worker::{
+    BMC_ALLOW_LAB, BMC_FENCE_AFTER_SECS, BMC_MAP, FAILURE_DOMAIN_RULE, INCUS_CLIENT_CERT, INCUS_CLIENT_KEY,
+    INCUS_HEALING_OFF, INCUS_SERVER_CERT, INCUS_SHARED_POOLS, INCUS_SINGLE_VIEW, INCUS_URL, LAB_SAN_VMS,
+    PASS_INTERVAL_SECS, SANLOCK_HOSTS, WORKER_LISTEN,
+};
 
 /// One setting.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,10 +61,13 @@ pub(crate) const CONFIG_FILE_ENV: &str = "APELORA_CONFIG";
 /// BMC passwords. Only the worker may read them.
 pub(crate) const BMC_SECRET_PREFIX: &str = "APELORA_BMC_SECRET_";
 
+/// The key of the database in a file.
+pub(crate) const DATABASE_URL_NAME: &str = "database_url";
+
 pub(crate) static DATABASE_URL: Setting = Setting {
     holds_password: true,
     ..Setting::new(
-        "database_url",
+        DATABASE_URL_NAME,
         "URL",
         Some("sqlite://apelora.db"),
         "The database: sqlite://PATH, postgresql://USER:PASSWORD@HOST/NAME or mysql://USER:PASSWORD@HOST/NAME",
@@ -147,7 +158,7 @@ pub(crate) static HOST: Setting = Setting::new(
     "host",
     "NAME",
     None,
-    "This service's name, as `conductor` of its nodes and history records (default: the host's name; at most 255 characters)",
+    "This service's name, as `conductor` of its nodes and history records; a worker never switches off the member of this name (default: the host's name; at most 255 characters)",
 );
 pub(crate) static PIN_MAX_MICROVERSION: Setting = Setting::new(
     "pin_max_microversion",
@@ -282,6 +293,21 @@ pub(crate) static SETTINGS: &[&Setting] = &[
     &ENFORCE_SCOPE,
     &SERVICE_ROLE_ELEVATED,
     &SERVICE_PROJECT,
+    &WORKER_LISTEN,
+    &INCUS_URL,
+    &INCUS_CLIENT_CERT,
+    &INCUS_CLIENT_KEY,
+    &INCUS_SERVER_CERT,
+    &INCUS_SINGLE_VIEW,
+    &INCUS_HEALING_OFF,
+    &INCUS_SHARED_POOLS,
+    &BMC_MAP,
+    &BMC_FENCE_AFTER_SECS,
+    &BMC_ALLOW_LAB,
+    &LAB_SAN_VMS,
+    &SANLOCK_HOSTS,
+    &FAILURE_DOMAIN_RULE,
+    &PASS_INTERVAL_SECS,
     &ENDPOINT,
     &CA_FILE,
     &PLAIN_HTTP,

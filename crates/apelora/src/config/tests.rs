@@ -7,13 +7,17 @@ use super::table::{self, SETTINGS, Setting};
 use apelora_server::AuthStrategy;
 
 use super::{
-    ClientSettings, Configuration, DatabaseConfig, Flags, PolicyConfig, ServerConfig, Sources, load,
+    BmcCheckConfig, ClientSettings, Configuration, DatabaseConfig, Flags, LeaseCheckConfig, PolicyConfig,
+    ServerConfig, Sources, WorkerConfig, load,
 };
 
 /// Who reads settings, by the name of its commands.
 type Process = (&'static str, fn() -> &'static [&'static Setting]);
-const PROCESSES: [Process; 4] = [
+const PROCESSES: [Process; 7] = [
     ("server", ServerConfig::settings),
+    ("worker", WorkerConfig::settings),
+    ("bmc check", BmcCheckConfig::settings),
+    ("lease check", LeaseCheckConfig::settings),
     ("db", DatabaseConfig::settings),
     ("node, history", ClientSettings::settings),
     ("policy", PolicyConfig::settings),
@@ -125,6 +129,21 @@ fn every_setting_refuses_nonsense_by_name_origin_and_remedy() {
         ("enforce_scope", "2"),
         ("service_role_elevated", "true"),
         ("service_project", ""),
+        ("worker_listen", "localhost"),
+        ("incus_url", "http://s1:8443"),
+        ("incus_client_cert", "/nonexistent/client.crt"),
+        ("incus_client_key", "/nonexistent/client.key"),
+        ("incus_server_cert", "/nonexistent/cluster.crt"),
+        ("incus_single_view", "yes"),
+        ("incus_healing_off", "off"),
+        ("incus_shared_pools", "ceph,,lvm"),
+        ("bmc_map", "/nonexistent/bmc.json"),
+        ("bmc_fence_after_secs", "19"),
+        ("bmc_allow_lab", "true"),
+        ("lab_san_vms", ""),
+        ("sanlock_hosts", "/nonexistent/hosts.json"),
+        ("failure_domain_rule", "2"),
+        ("pass_interval_secs", "11"),
         ("endpoint", ""),
         ("ca_file", ""),
         ("plain_http", "on"),
@@ -136,6 +155,8 @@ fn every_setting_refuses_nonsense_by_name_origin_and_remedy() {
         let (name, value) = nonsense.iter().find(|(name, _)| *name == setting.name).expect(setting.name);
         let refused = if ServerConfig::settings().contains(setting) {
             refused_by::<ServerConfig>
+        } else if WorkerConfig::settings().contains(setting) {
+            refused_by::<WorkerConfig>
         } else {
             refused_by::<PolicyConfig>
         };
@@ -173,6 +194,23 @@ fn a_bmc_secret_is_no_error_but_is_reported_by_name_only() {
     let (_, provenance) =
         load(&sources::<ServerConfig>(None, &[("APELORA_BMC_SECRET_S1", "calvin")], &[])).unwrap();
     assert_eq!(provenance.bmc_secrets, ["APELORA_BMC_SECRET_S1"]);
+}
+
+#[test]
+fn a_bmc_secret_in_a_file_is_refused_and_not_repeated() {
+    for key in ["bmc_secret_s1", "APELORA_BMC_SECRET_S1", "apelora_bmc_secret_s1"] {
+        for line in [
+            refused(Some(&format!("{key} = 'calvin'")), &[], &[]),
+            refused_by::<WorkerConfig>(Some(&format!("{key} = 'calvin'")), &[], &[]),
+        ] {
+            assert!(
+                line.starts_with(&format!("{key} (/")) && line.contains("never stands in a file"),
+                "{line}"
+            );
+            assert!(line.contains("set APELORA_BMC_SECRET_S1 for `apelora worker`"), "{line}");
+            assert!(!line.contains("calvin"), "{line}");
+        }
+    }
 }
 
 #[test]

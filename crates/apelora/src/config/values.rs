@@ -30,6 +30,25 @@ impl Resolved {
         if self.get(setting).is_none() { Ok(None) } else { self.text(setting).map(Some) }
     }
 
+    /// The items of a list with commas between; none when the setting is left out.
+    pub(crate) fn list(&self, setting: &Setting) -> Result<Vec<String>, OneLine> {
+        let Some(text) = self.optional(setting)? else { return Ok(Vec::new()) };
+        let items: Vec<String> = text.split(',').map(|item| item.trim().to_owned()).collect();
+        if items.iter().any(String::is_empty) {
+            return Err(self.refuse(
+                setting,
+                &format!("'{text}' has an empty item"),
+                "put one comma between two items and none at the end",
+            ));
+        }
+        if let Some(twice) =
+            items.iter().enumerate().find_map(|(i, item)| items[..i].contains(item).then_some(item))
+        {
+            return Err(self.refuse(setting, &format!("'{twice}' is given twice"), "name each once"));
+        }
+        Ok(items)
+    }
+
     pub(crate) fn number(&self, setting: &Setting, range: RangeInclusive<u32>) -> Result<u32, OneLine> {
         let text = self.text(setting)?;
         text.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The demo's fleet: a dozen nodes of three projects, and why some of them are out of service.
+//! The demo's fleet: a dozen nodes of three projects, why some of them are out of service, and the cluster's servers.
 
 use apelora_maintenance::registry::{HARDWARE_FAILURE, OPERATOR_HOLD};
 use apelora_maintenance::{Authority, CONDUCTOR, FaultKind, Operation, Scope};
@@ -40,7 +40,15 @@ pub(crate) static NODES: &[DemoNode] = &[
     node("rack3-n2", "storage", "platform", None, "object store"),
     spare("rack3-n3", "storage", "spare"),
     spare("rack3-n4", "compute", "spare"),
+    // The servers of the cluster, by their names in it.
+    node("s1", "cluster", "platform", None, "server of the cluster"),
+    node("s2", "cluster", "platform", None, "server of the cluster"),
+    node("s3", "cluster", "platform", None, "server of the cluster"),
+    node("s4", "cluster", "platform", None, "server of the cluster"),
 ];
+
+/// The servers of the cluster.
+pub(crate) const MEMBERS: [&str; 4] = ["s1", "s2", "s3", "s4"];
 
 /// Somebody who asserts: which rank, whose name, which project.
 fn by(scope: Scope, user: &str, project: &str) -> Authority {
@@ -104,7 +112,8 @@ mod tests {
 
     #[test]
     fn every_entry_has_its_node_and_nobody_acts_without_standing() {
-        assert_eq!(NODES.len(), 12);
+        assert_eq!(NODES.len(), 12 + MEMBERS.len());
+        assert!(MEMBERS.iter().all(|member| NODES.iter().any(|n| n.name == *member)));
         for (name, _, _, by) in entries() {
             let node = NODES.iter().find(|n| n.name == name).expect(name);
             match by.scope.expect(name) {

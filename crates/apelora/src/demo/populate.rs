@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use apelora_maintenance::{Denial, Stamp, plan};
 use apelora_store::{Cell, ChangeError, NodeChange, NodeColumn, NodeKey, NodePatch, Store};
 
-use super::fleet::{DemoNode, NODES, entries};
+use super::fleet::{DemoNode, MEMBERS, NODES, entries};
 
 /// Hours since the demo's nodes were enrolled: before the oldest of their entries.
 const ENROLLED_HOURS_AGO: i64 = 24 * 30;
@@ -45,7 +45,7 @@ pub(crate) async fn populate(store: &Store, stamp: &dyn Fn(i64) -> Stamp) -> Res
 /// The row of a node of the hardware type that needs no hardware, with that type's interfaces.
 fn columns(node: &DemoNode, stamp: &Stamp) -> NodePatch {
     use NodeColumn as C;
-    let in_use = node.lessee.is_some();
+    let in_use = node.lessee.is_some() || MEMBERS.contains(&node.name);
     let mut patch = NodePatch::new()
         .with(C::Uuid, stamp.entry.to_string())
         .with(C::Name, node.name)

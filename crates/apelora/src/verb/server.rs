@@ -2,27 +2,34 @@
 
 use std::time::Duration;
 
+use apelora_fencing::status::SettingStatus;
 use apelora_server::{Microversion, Server, ServerConfig as HttpConfig, Sources, StartError};
 use apelora_store::{BackfillProgress, Store, StoreConfig};
 
 use super::db::{BACKFILL_BATCH, Tenths};
 use crate::config::{OneLine, Provenance, ServerConfig};
 use crate::failure::Failure;
-use crate::{logging, real, signals, upkeep};
+use crate::{filesystem, logging, real, signals, upkeep};
 
 pub(super) fn run(config: ServerConfig, provenance: &Provenance) -> Result<(), Failure> {
+    let warning = filesystem::check(&config.database_url)?;
     logging::start(&config.log);
     logging::provenance(provenance);
-    tokio::runtime::Runtime::new()?.block_on(serve(config))
+    logging::secrets_of_another(provenance);
+    if let Some(warning) = warning {
+        tracing::warn!("{warning}");
+    }
+    tokio::runtime::Runtime::new()?.block_on(serve(config, provenance.effective.clone()))
 }
 
-async fn serve(config: ServerConfig) -> Result<(), Failure> {
+async fn serve(config: ServerConfig, settings: Vec<SettingStatus>) -> Result<(), Failure> {
     let stop = signals::stop_requested()?;
     let host = config.host.unwrap_or_else(real::host_name);
     let http = HttpConfig {
         auth: config.auth,
         policy: config.policy,
         tls: config.tls,
+        settings,
         max_microversion: config.pin.unwrap_or(Microversion::MAX),
         ..HttpConfig::new(config.listen, host.as_str())
     };

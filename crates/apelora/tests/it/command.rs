@@ -82,7 +82,10 @@ fn help_is_on_the_standard_output_and_names_every_verb() {
     let here = folder();
     let help = run(here.path(), &[], &["--help"]);
     assert_eq!((help.code, help.err.as_str()), (0, ""));
-    for verb in ["server", "db", "demo", "node", "history", "policy", "fence", "version"] {
+    for verb in [
+        "server", "db", "demo", "node", "history", "policy", "member", "bmc", "fence", "audit", "settings",
+        "version",
+    ] {
         assert!(help.out.contains(&format!("\n  {verb} ")), "{verb} in {}", help.out);
     }
     let server = run(here.path(), &[], &["server", "--help"]).out;
@@ -123,6 +126,20 @@ fn wrong_usage_is_exit_code_2_on_the_standard_error() {
         &["policy", "check", "--entry-scope", "owner"],
         &["policy", "check", "--system", "--project", "p"],
         &["fence", "replay", "x"],
+        &["fence", "explain"],
+        &["member"],
+        &["member", "show"],
+        &["member", "confirm-off", "s1"],
+        &["member", "confirm-off", "s1", "--reason", "r", "--incarnation", "1"],
+        // Nobody can be asked, and nobody has repeated the name.
+        &["member", "confirm-off", "s1", "--reason", "r"],
+        &["member", "confirm-off", "s1", "--reason", "r", "--yes"],
+        &["member", "confirm-off", "s1", "--reason", "r", "--yes", "s2"],
+        &["bmc", "trust", "s1"],
+        &["audit", "list", "--format", "xml"],
+        &["audit", "list", "--limit", "0"],
+        &["audit", "list", "--outcome", "perhaps"],
+        &["settings", "show", "x"],
     ] {
         let done = run(here.path(), &[], arguments);
         assert_eq!((done.code, done.out.as_str()), (2, ""), "{arguments:?}: {done:?}");

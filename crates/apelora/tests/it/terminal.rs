@@ -10,7 +10,7 @@ use crate::command::apelora;
 use crate::nodes::Served;
 
 /// A terminal of so many columns: the side of the person, and the side of the command.
-fn terminal(columns: u16) -> (File, File) {
+pub(crate) fn terminal(columns: u16) -> (File, File) {
     let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&person).unwrap();
     unlockpt(&person).unwrap();

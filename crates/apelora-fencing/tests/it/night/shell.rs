@@ -391,7 +391,9 @@ impl Night {
             result = if lost { Err(CommitError::Unknown) } else { answer };
         }
         if let (Write::Permit(request), Ok(_)) = (write, &result) {
-            self.workers[w].permit = Some(request.clone().committed());
+            #[expect(clippy::disallowed_methods, reason = "this is the leader of the simulation")]
+            let permit = request.clone().committed();
+            self.workers[w].permit = Some(permit);
         }
         if matches!(write, Write::Final(_)) {
             self.workers[w].permit = None;

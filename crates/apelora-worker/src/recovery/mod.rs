@@ -1,0 +1,105 @@
+//! The restart of what a fenced member ran: the loop tells it each pass, and is asked before each step.
+//!
+//! What may be done next about an instance is the pure machine of [`apelora_fencing::recovery`]; its permission comes from
+//! [`Answers::may_recover`], which asks the loop, which asks the supervisor.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use apelora_fencing::record::Persisted;
+use apelora_fencing::recovery::Permission;
+use apelora_fencing::status::InstanceStatus;
+use apelora_fencing::view::ClusterView;
+use apelora_fencing::{BootTime, Incarnation, MemberName, Supervisor};
+
+use crate::shell::{Answers, Outside, Term};
+
+/// Everything that goes on about restarts in one leadership.
+pub(crate) struct Recovery {
+    #[expect(dead_code, reason = "what the tasks of a restart work with")]
+    with: (Arc<Outside>, Arc<Term>, Answers),
+    /// The members whose restarts may begin or go on, and the life of each that ended.
+    ready: BTreeMap<MemberName, Incarnation>,
+}
+
+impl Recovery {
+    /// Of a leadership that was just acquired.
+    pub(crate) const fn new(outside: Arc<Outside>, term: Arc<Term>, answers: Answers) -> Self {
+        Self { with: (outside, term, answers), ready: BTreeMap::new() }
+    }
+
+    /// A pass was judged. `view` is its member list, unless it could not be read; `stored` are the rows of the latest pass
+    /// that could read them.
+    pub(crate) fn passed(
+        &mut self,
+        now: BootTime,
+        supervisor: &Supervisor,
+        _view: Option<&ClusterView>,
+        stored: &Persisted,
+    ) {
+        let fenced = stored.members.iter().filter(|(_, row)| row.is_fenced());
+        self.ready = fenced
+            .filter(|(member, _)| supervisor.may_recover(now, member))
+            .map(|(member, row)| (member.clone(), row.incarnation))
+            .collect();
+    }
+
+    /// What would become, or becomes, of the instances that `member` ran: for the status document.
+    pub(crate) const fn instances(&self, _member: &MemberName) -> Vec<InstanceStatus> {
+        Vec::new()
+    }
+
+    /// The role is over.
+    pub(crate) fn stop(&mut self) {
+        self.ready.clear();
+    }
+}
+
+/// The permission that follows from the supervisor's word and the rows of the latest pass. It is over for good when this life
+/// of the member is not its latest one any more, or has no proof any more.
+pub(crate) fn permission(
+    may: bool,
+    stored: &Persisted,
+    member: &MemberName,
+    incarnation: Incarnation,
+) -> Permission {
+    let row = stored.members.get(member);
+    let stands = row.is_some_and(|row| row.incarnation == incarnation && row.is_fenced());
+    match (may && stands, row) {
+        (true, _) => Permission::Granted,
+        (false, Some(_)) if !stands => Permission::Over,
+        // No rows, or not this moment.
+        (false, _) => Permission::NotNow,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use apelora_fencing::record::{MemberRow, ProofKind, ProofRow};
+
+    use super::*;
+
+    fn stored(incarnation: u64, proof: Option<u64>, online: bool) -> Persisted {
+        let proof = proof.map(|of| ProofRow {
+            kind: ProofKind::PowerOff,
+            incarnation: Incarnation(of),
+            age: Duration::ZERO,
+            recovery_started: false,
+        });
+        let row = MemberRow { incarnation: Incarnation(incarnation), proof, online, ..MemberRow::default() };
+        Persisted { members: [("s1".into(), row)].into(), ..Persisted::default() }
+    }
+
+    #[test]
+    fn permission_ends_with_the_life_or_the_proof() {
+        let ask = |may, stored: Persisted| permission(may, &stored, &"s1".into(), Incarnation(2));
+        assert_eq!(ask(true, stored(2, Some(2), false)), Permission::Granted);
+        assert_eq!(ask(false, stored(2, Some(2), false)), Permission::NotNow);
+        assert_eq!(ask(true, stored(2, Some(2), true)), Permission::Over, "it is Online");
+        assert_eq!(ask(true, stored(3, Some(3), false)), Permission::Over, "another life");
+        assert_eq!(ask(false, stored(2, None, false)), Permission::Over, "withdrawn");
+        assert_eq!(ask(true, Persisted::default()), Permission::NotNow, "nothing was read yet");
+    }
+}

@@ -1,0 +1,9 @@
+//! The providers and the check against simulated BMCs, over loopback, with the product's own machine deciding.
+
+mod bmcs;
+mod checks;
+mod lab_vms;
+mod permits;
+mod power;
+mod rig;
+mod secrets;
