@@ -235,8 +235,9 @@ impl Episode {
             (Phase::Closing(last), _) => self.again(s, Write::Final(last.clone())),
             (_, Err(ReasonCode::BackOnline)) => {
                 self.saw_alive();
-                // What was sent is read to its end, for the record to tell the truth.
-                if !self.sent() || self.adopted {
+                // What was sent, or is being sent, is read to its end, for the record to tell the truth.
+                let sends = self.sent() || matches!(self.phase, Phase::Sending);
+                if !sends || self.adopted {
                     self.close(s, ReasonCode::BackOnline, None);
                 }
             }

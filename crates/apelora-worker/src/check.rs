@@ -161,33 +161,33 @@ pub async fn check(
 #[error("the BMC map does not name {}: add it to the file named by APELORA_BMC_MAP, or correct the name", .0.join(", "))]
 pub struct NotMapped(pub Vec<String>);
 
-/// Checks one member, at the latest by `by`. Nothing that changes power is ever sent.
+/// Checks one member, at the latest by `by`; only the good-bye may last two seconds longer. Nothing that changes power is
+/// ever sent.
 pub async fn check_one(providers: &Providers, target: &Target, by: Instant, now: OffsetDateTime) -> CheckRow {
     let began = Instant::now();
     let mut row = CheckRow::new(target);
-    if timeout_at(by, talk(providers, target, by, now, &mut row)).await.is_err() && row.failure.is_none() {
-        row.failure = Some(CheckFailure::new(ReasonCode::Deadline, "the check was not over in its time"));
+    let late = |what| CheckFailure::new(ReasonCode::Deadline, format_args!("{what} was not over in time"));
+    // Any number will do: nothing is verified by it here.
+    match timeout_at(by, providers.open(Ticket(0), target, by)).await {
+        Err(_) => row.failure = Some(late("the opening")),
+        Ok(Err(error)) => row.failure = Some(error.into()),
+        Ok(Ok(mut conversation)) => {
+            let asked = Instant::now();
+            let read = timeout_at(by, conversation.read(by)).await;
+            let facts = conversation.facts();
+            row.round_trip_ms =
+                matches!(read, Ok(Ok(_))).then(|| millis(asked.elapsed() / facts.questions.max(1)));
+            match read {
+                Err(_) => row.failure = Some(late("the reading")),
+                Ok(Err(error)) => row.failure = Some(error.into()),
+                Ok(Ok(reported)) => judge(&mut row, target, &reported, facts.obstacle.clone()),
+            }
+            describe(&mut row, target, facts, now);
+            conversation.close().await;
+        }
     }
     row.took_ms = millis(began.elapsed());
     row
-}
-
-async fn talk(providers: &Providers, target: &Target, by: Instant, now: OffsetDateTime, row: &mut CheckRow) {
-    // Any number will do: nothing is verified by it here.
-    let mut conversation = match providers.open(Ticket(0), target, by).await {
-        Ok(conversation) => conversation,
-        Err(error) => return row.failure = Some(error.into()),
-    };
-    let asked = Instant::now();
-    let read = conversation.read(by).await;
-    let facts = conversation.facts();
-    row.round_trip_ms = read.is_ok().then(|| millis(asked.elapsed() / facts.questions.max(1)));
-    match read {
-        Ok(reported) => judge(row, target, &reported, facts.obstacle.clone()),
-        Err(error) => row.failure = Some(error.into()),
-    }
-    describe(row, target, facts, now);
-    conversation.close().await;
 }
 
 /// Identity first: the power of a server that is not the mapped one is nobody's business.

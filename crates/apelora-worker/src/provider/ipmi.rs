@@ -55,7 +55,8 @@ impl Talk {
         let narrowed = providers.has_spoken_17(&target.member);
         let allowed =
             if narrowed { asked.after_speaking(apelora_ipmi::CipherSuite::Seventeen) } else { asked };
-        let opened = open_any(&resolve(address, by).await?, credentials, allowed, by).await;
+        let addresses = resolve(address, by).await?;
+        let opened = open_any(&addresses, credentials, allowed, providers.timers, by).await;
         let client = opened.map_err(|why| {
             let mut error = bmc_error(&why, &scrub);
             if error.reason == ReasonCode::CipherSuite && allowed != asked {
@@ -161,6 +162,7 @@ async fn open_any(
     addresses: &[SocketAddr],
     credentials: Credentials,
     suites: Suites,
+    timers: Timers,
     by: Instant,
 ) -> Result<Conversation, IpmiError> {
     let mut last = IpmiError::Socket(std::io::ErrorKind::AddrNotAvailable);
@@ -169,7 +171,7 @@ async fn open_any(
         let left = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
         let until = now + by.saturating_duration_since(now) / left;
         let target = apelora_ipmi::Target { address, credentials: credentials.clone(), suites };
-        match Conversation::open(&target, Timers::DEFAULT, until).await {
+        match Conversation::open(&target, timers, until).await {
             Err(why @ (IpmiError::Socket(_) | IpmiError::Silent { .. } | IpmiError::Deadline { .. })) => {
                 last = why;
             }
@@ -248,6 +250,37 @@ mod tests {
     use apelora_ipmi::{SetupMessage, SetupStatus, Unanswered};
 
     use super::*;
+
+    #[tokio::test]
+    async fn every_address_of_a_name_has_its_share_of_the_time() {
+        use std::time::Duration;
+
+        use crate::tests::bmcs::{self, PASSWORD, USER};
+
+        let deaf = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let bmc = bmcs::ipmi().await;
+        let silent = deaf.local_addr().unwrap();
+        let good: SocketAddr = bmc.entry["address"].as_str().unwrap().parse().unwrap();
+        let timers = Timers { step: Duration::from_millis(20), ..Timers::DEFAULT };
+        let open = async |password: &str, addresses: &[SocketAddr]| {
+            let credentials = Credentials::new(USER, &password.into(), None).unwrap();
+            open_any(addresses, credentials, Suites::Only17, timers, bmcs::soon()).await
+        };
+        open(PASSWORD, &[silent, good]).await.unwrap().close(bmcs::soon()).await;
+        assert!(matches!(open(PASSWORD, &[silent, silent]).await, Err(IpmiError::Silent { .. })));
+        // Whoever answers is the one: a refusal is not asked for a second time elsewhere.
+        assert_eq!(open("another", &[good, silent]).await.unwrap_err(), IpmiError::Password);
+    }
+
+    #[tokio::test]
+    async fn a_name_without_an_address_is_unreachable() {
+        let address = Address::parse("bmc.invalid", 623).unwrap();
+        let by = Instant::now() + std::time::Duration::from_secs(10);
+        let error = resolve(&address, by).await.unwrap_err();
+        // A resolver that nobody answers is late instead.
+        assert!([ReasonCode::BmcUnreachable, ReasonCode::Deadline].contains(&error.reason));
+        assert!(error.transient && error.detail.contains("bmc.invalid:623"), "{error:?}");
+    }
 
     #[test]
     fn off_with_a_control_fault_is_not_off() {

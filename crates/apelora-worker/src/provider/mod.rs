@@ -68,13 +68,20 @@ pub struct Providers {
     /// Members whose BMC has spoken cipher suite 17: from then on 3 is not accepted from it any more, because nothing
     /// authenticates a BMC's refusal of 17.
     spoke_17: Mutex<BTreeSet<MemberName>>,
+    timers: apelora_ipmi::Timers,
 }
 
 impl Providers {
     /// The providers with these settings, which ask `secrets` at each opening.
     #[must_use]
     pub fn new(settings: ProviderSettings, secrets: Arc<dyn SecretSource>) -> Self {
-        Self { settings, secrets, spoke_17: Mutex::default() }
+        Self { settings, secrets, spoke_17: Mutex::default(), timers: apelora_ipmi::Timers::DEFAULT }
+    }
+
+    /// With less patience over IPMI, so that a test does not wait for silence as long as a worker does.
+    #[cfg(test)]
+    pub(crate) fn hurried(self, step: Duration) -> Self {
+        Self { timers: apelora_ipmi::Timers { step, ..self.timers }, ..self }
     }
 
     /// The settings.

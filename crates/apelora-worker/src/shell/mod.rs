@@ -21,7 +21,7 @@ mod talk;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use answer::Answers;
+pub(crate) use answer::{Answer, Answers};
 pub(crate) use bmc::Bmcs;
 pub(crate) use cluster::{Cluster, Endpoints};
 pub(crate) use database::{Database, Term};

@@ -19,53 +19,53 @@ use tokio::time::Instant;
 use crate::secret::EnvironmentSecrets;
 use crate::{ProviderSettings, Providers};
 
-pub(super) const USER: &str = "apelora";
-pub(super) const PASSWORD: &str = "S3cr3t-\"marker\"";
-pub(super) const UUID: &str = "5d1c0f6e-3b7a-4c02-9a41-0c4de99a1b27";
-pub(super) const OTHER_UUID: &str = "61a39523-78f2-11e5-9862-e6402cfc3223";
-pub(super) const SECRET: &str = "APELORA_BMC_SECRET_S1";
+pub(crate) const USER: &str = "apelora";
+pub(crate) const PASSWORD: &str = "S3cr3t-\"marker\"";
+pub(crate) const UUID: &str = "5d1c0f6e-3b7a-4c02-9a41-0c4de99a1b27";
+pub(crate) const OTHER_UUID: &str = "61a39523-78f2-11e5-9862-e6402cfc3223";
+pub(crate) const SECRET: &str = "APELORA_BMC_SECRET_S1";
 
 /// The bytes of [`UUID`] as printed.
-pub(super) const UUID_BYTES: [u8; 16] =
+pub(crate) const UUID_BYTES: [u8; 16] =
     [0x5d, 0x1c, 0x0f, 0x6e, 0x3b, 0x7a, 0x4c, 0x02, 0x9a, 0x41, 0x0c, 0x4d, 0xe9, 0x9a, 0x1b, 0x27];
 
-pub(super) fn soon() -> Instant {
+pub(crate) fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
 }
 
-pub(super) struct Site {
+pub(crate) struct Site {
     folder: TempDir,
     authority: Authority,
 }
 
 /// A Redfish BMC on loopback.
-pub(super) struct Redfish<S = Bmc> {
-    pub(super) server: Arc<Server<S>>,
+pub(crate) struct Redfish<S = Bmc> {
+    pub(crate) server: Arc<Server<S>>,
     /// Its entry in the map.
-    pub(super) entry: Value,
+    pub(crate) entry: Value,
     _listening: Listening,
 }
 
 /// An IPMI BMC on loopback.
-pub(super) struct Ipmi {
-    pub(super) bmc: Arc<ipmi::Bmc>,
+pub(crate) struct Ipmi {
+    pub(crate) bmc: Arc<ipmi::Bmc>,
     /// Its entry in the map.
-    pub(super) entry: Value,
+    pub(crate) entry: Value,
     _listening: ipmi::Listening,
 }
 
 impl Redfish {
-    pub(super) fn bmc(&self) -> &Bmc {
+    pub(crate) fn bmc(&self) -> &Bmc {
         self.server.service()
     }
 }
 
 impl Site {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::of("Test authority")
     }
 
-    pub(super) fn of(authority: &str) -> Self {
+    pub(crate) fn of(authority: &str) -> Self {
         let authority = Authority::new(authority).unwrap();
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
@@ -77,7 +77,7 @@ impl Site {
     }
 
     /// A BMC of a Dell server that runs, with a good certificate.
-    pub(super) async fn redfish(&self) -> Redfish {
+    pub(crate) async fn redfish(&self) -> Redfish {
         let bmc = Bmc::new(Personality::named("dell-idrac9-r750").unwrap(), USER, PASSWORD);
         bmc.set_uuid(0, UUID);
         bmc.set_power(0, apelora_lab::redfish::Power::On);
@@ -85,7 +85,7 @@ impl Site {
         self.serve(bmc, &path, &CertificatePlan::for_address([127, 0, 0, 1].into())).await
     }
 
-    pub(super) async fn serve<S: Service>(
+    pub(crate) async fn serve<S: Service>(
         &self,
         service: S,
         path: &str,
@@ -100,16 +100,16 @@ impl Site {
     }
 }
 
-pub(super) fn account() -> Account {
+pub(crate) fn account() -> Account {
     Account { name: USER.to_owned(), password: PASSWORD.to_owned(), level: Level::Operator }
 }
 
 /// An IPMI BMC of a server that runs.
-pub(super) async fn ipmi() -> Ipmi {
+pub(crate) async fn ipmi() -> Ipmi {
     ipmi_like(ipmi::Bmc::new(UUID_BYTES, account(), [7; 32])).await
 }
 
-pub(super) async fn ipmi_like(bmc: ipmi::Bmc) -> Ipmi {
+pub(crate) async fn ipmi_like(bmc: ipmi::Bmc) -> Ipmi {
     let bmc = Arc::new(bmc);
     let listening = ipmi::Server::listen(Arc::clone(&bmc), ([127, 0, 0, 1], 0).into()).await.unwrap();
     let entry = json!({"provider": "ipmi", "address": listening.address().to_string(), "user": USER,
@@ -118,37 +118,37 @@ pub(super) async fn ipmi_like(bmc: ipmi::Bmc) -> Ipmi {
 }
 
 /// Changes one key of an entry.
-pub(super) fn with(entry: &Value, key: &str, value: impl Into<Value>) -> Value {
+pub(crate) fn with(entry: &Value, key: &str, value: impl Into<Value>) -> Value {
     let mut entry = entry.clone();
     entry[key] = value.into();
     entry
 }
 
 /// Without one key.
-pub(super) fn without(entry: &Value, key: &str) -> Value {
+pub(crate) fn without(entry: &Value, key: &str) -> Value {
     let mut entry = entry.clone();
     entry.as_object_mut().unwrap().shift_remove(key);
     entry
 }
 
 /// A map of these members.
-pub(super) fn map_of<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Arc<BmcMap> {
+pub(crate) fn map_of<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Arc<BmcMap> {
     let members: BTreeMap<_, _> = entries.into_iter().collect();
     let text = json!({ "members": members }).to_string();
     Arc::new(BmcMap::parse(text.as_bytes(), &["apelora-san".to_owned()]).unwrap())
 }
 
 /// The target of the member `s1` with this entry.
-pub(super) fn target(entry: &Value) -> Target {
+pub(crate) fn target(entry: &Value) -> Target {
     let map = map_of([("s1", entry.clone())]);
     Target { member: "s1".into(), entry: Arc::clone(map.get(&"s1".into()).unwrap()), map: map.sha() }
 }
 
-pub(super) fn providers() -> Providers {
+pub(crate) fn providers() -> Providers {
     providers_with(&[(SECRET, PASSWORD)])
 }
 
-pub(super) fn providers_with(secrets: &[(&str, &str)]) -> Providers {
+pub(crate) fn providers_with(secrets: &[(&str, &str)]) -> Providers {
     let secrets = EnvironmentSecrets::new(secrets.iter().copied());
     Providers::new(ProviderSettings::default(), Arc::new(secrets))
 }

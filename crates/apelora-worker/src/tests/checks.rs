@@ -1,11 +1,15 @@
 //! The read-only check: what a table of good and bad BMCs says.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use apelora_fencing::ReasonCode;
 use apelora_fencing::identity::ByteOrder;
+use apelora_fencing::map::SecretName;
 use apelora_lab::redfish::{Bmc, CertificatePlan, Life, Personality};
 use apelora_lab::{ipmi, redfish};
+use secrecy::SecretString;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::macros::datetime;
@@ -14,7 +18,9 @@ use super::bmcs::{
     OTHER_UUID, PASSWORD, SECRET, Site, USER, UUID, account, ipmi, ipmi_like, map_of, providers,
     providers_with, target, with, without,
 };
-use crate::check::{CheckRow, check, check_one};
+use crate::check::{AT_ONCE, CheckRow, check, check_one};
+use crate::secret::{SecretError, SecretSource};
+use crate::{ProviderSettings, Providers};
 
 const NOW: OffsetDateTime = datetime!(2026-11-30 9:00 UTC);
 const EACH: Duration = Duration::from_secs(20);
@@ -147,37 +153,97 @@ async fn certificates_are_judged_and_their_end_is_told() {
 }
 
 #[tokio::test]
-async fn many_bmcs_are_checked_eight_at_once_and_each_within_its_time() {
-    let site = Site::new();
-    let slow = site.redfish().await;
-    slow.bmc().set_fault(Some(redfish::Fault::Slow(Duration::from_secs(600))));
-    let mut entries = vec![("slow".to_owned(), slow.entry.clone())];
-    let mut kept = Vec::new();
+async fn members_are_checked_by_name_or_all_of_them() {
+    let mut bmcs = Vec::new();
     for n in 0..12 {
         let mut uuid = super::bmcs::UUID_BYTES;
         uuid[15] = n;
         let bmc = ipmi_like(ipmi::Bmc::new(uuid, account(), [n; 32])).await;
-        let text = uuid::Uuid::from_bytes(uuid).to_string();
-        entries.push((format!("s{n:02}"), with(&bmc.entry, "uuid", text)));
-        kept.push(bmc);
+        let entry = with(&bmc.entry, "uuid", uuid::Uuid::from_bytes(uuid).to_string());
+        bmcs.push((format!("s{n:02}"), entry, bmc));
     }
-    let map = map_of(entries.iter().map(|(name, entry)| (name.as_str(), entry.clone())));
-    let each = Duration::from_millis(1500);
-    let rows = check(&providers(), &map, &[], each, NOW).await.unwrap();
-    assert_eq!(rows.len(), 13);
-    assert!(rows.is_sorted_by_key(|row| row.member.clone()));
-    for row in &rows {
-        match row.member.as_str() {
-            "slow" => failed(row, ReasonCode::Deadline, ""),
-            _ => assert!(row.is_good(), "{row:?}"),
-        }
-    }
+    let map = map_of(bmcs.iter().map(|(name, entry, _)| (name.as_str(), entry.clone())));
+    let rows = check(&providers(), &map, &[], EACH, NOW).await.unwrap();
+    assert_eq!(rows.len(), 12);
+    assert!(rows.iter().all(CheckRow::is_good) && rows.is_sorted_by_key(|row| row.member.clone()));
     let one = check(&providers(), &map, &["s03".into()], EACH, NOW).await.unwrap();
     assert_eq!(one.iter().map(|row| row.member.as_str()).collect::<Vec<_>>(), ["s03"]);
     let missing = check(&providers(), &map, &["s03".into(), "s99".into()], EACH, NOW).await.unwrap_err();
     assert!(missing.to_string().contains("does not name s99"), "{missing}");
-    assert!(kept.iter().all(|bmc| bmc.bmc.power_offs() == 0));
+    assert!(bmcs.iter().all(|(_, _, bmc)| bmc.bmc.power_offs() == 0));
+}
+
+/// Counts how often a secret was asked for: once for each BMC that is being opened.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+impl SecretSource for Counting {
+    fn reveal(&self, _name: &SecretName) -> Result<SecretString, SecretError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(PASSWORD.into())
+    }
+}
+
+#[tokio::test]
+async fn eight_are_checked_at_once_and_each_within_its_time() {
+    let site = Site::new();
+    let slow = site.redfish().await;
+    slow.bmc().set_fault(Some(redfish::Fault::Slow(Duration::from_secs(600))));
+    let entries: Vec<_> = (0..12)
+        .map(|n| {
+            let uuid = uuid::Uuid::from_u128(0x5d1c_0f6e_3b7a_4c02_9a41_0000_0000_0000 + n).to_string();
+            let entry = with(&slow.entry, "system", format!("/redfish/v1/Systems/{n}"));
+            (format!("s{n:02}"), with(&entry, "uuid", uuid))
+        })
+        .collect();
+    let map = map_of(entries.iter().map(|(name, entry)| (name.as_str(), entry.clone())));
+    let counting = Arc::new(Counting::default());
+    let providers = Providers::new(ProviderSettings::default(), counting.clone());
+    let all = check(&providers, &map, &[], Duration::from_secs(600), NOW);
+    let enough = async {
+        while slow.server.stats().requests() < AT_ONCE as u64 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // A ninth would be there by now: nothing but its own start holds it up.
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        rows = all => panic!("{rows:?}"),
+        () = enough => {}
+    }
+    assert_eq!(counting.0.load(Ordering::SeqCst), AT_ONCE);
+
+    let rows = check(&providers, &map, &["s01".into()], Duration::from_millis(200), NOW).await.unwrap();
+    failed(&rows[0], ReasonCode::Deadline, "");
     assert_eq!(slow.bmc().resets(), 0);
+}
+
+/// Nine recorded BMCs, each in its own words.
+#[tokio::test]
+async fn contract_redfish_personalities_are_checked() {
+    let site = Site::new();
+    let plan = CertificatePlan::for_address([127, 0, 0, 1].into());
+    let mut vendors = Vec::new();
+    for name in Personality::names() {
+        let bmc = Bmc::new(Personality::named(name).unwrap(), USER, PASSWORD);
+        bmc.set_uuid(0, UUID);
+        bmc.set_power(0, redfish::Power::On);
+        let path = bmc.path(0).unwrap();
+        let served = site.serve(bmc, &path, &plan).await;
+        let row = row(&served.entry).await;
+        assert!(row.is_good(), "{name}: {row:?}");
+        assert_eq!(row.power.as_deref(), Some("On"), "{name}");
+        assert_eq!(served.server.service().resets(), 0, "{name}");
+        vendors.extend(row.vendor);
+    }
+    println!("{} recorded BMCs", Personality::names().count());
+    // The Gigabyte board was sold by Cray, and says so.
+    assert_eq!(
+        vendors,
+        ["Dell", "HPE", "Lenovo", "Supermicro", "Supermicro", "HPE Cray", "Cisco", "NVIDIA", "HPE Cray"]
+    );
 }
 
 #[tokio::test]

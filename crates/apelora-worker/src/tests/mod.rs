@@ -1,7 +1,8 @@
 //! The providers and the check against simulated BMCs, over loopback, with the product's own machine deciding.
 
-mod bmcs;
+pub(crate) mod bmcs;
 mod checks;
+mod independent;
 mod lab_vms;
 mod permits;
 mod power;

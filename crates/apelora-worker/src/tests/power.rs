@@ -6,14 +6,14 @@ use apelora_fencing::ReasonCode;
 use apelora_fencing::proof::{PowerWord, SendAnswer};
 use apelora_fencing::write::{Outcome, Saw};
 use apelora_lab::{ipmi, redfish};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::bmcs::{
-    OTHER_UUID, PASSWORD, SECRET, Site, USER, account, ipmi, ipmi_like, map_of, providers, providers_with,
-    with, without,
+    OTHER_UUID, PASSWORD, SECRET, Site, account, ipmi, ipmi_like, map_of, providers, providers_with, with,
+    without,
 };
-use super::rig::{Ended, fence};
+use super::rig::{Ended, Happened, fence, fence_while};
 
 async fn fenced(entry: &Value) -> Ended {
     fence(&providers(), &map_of([("s1", entry.clone())])).await
@@ -100,30 +100,24 @@ async fn a_system_is_found_by_its_uuid() {
 #[tokio::test]
 async fn a_server_that_turns_into_another_is_an_alarm() {
     let site = Site::new();
+    let providers = providers();
     let bmc = site.redfish().await;
     bmc.bmc().set_fault(Some(redfish::Fault::Ignores));
     let map = map_of([("s1", bmc.entry.clone())]);
-    let providers = providers();
-    let (ended, ()) = tokio::join!(fence(&providers, &map), async {
-        while bmc.bmc().resets() == 0 {
-            tokio::task::yield_now().await;
-        }
+    let ended = fence_while(&providers, &map, |happened| {
+        assert_eq!(happened, Happened::Sent);
         bmc.bmc().set_fault(Some(redfish::Fault::Impostor(OTHER_UUID.to_owned())));
     });
-    assert_eq!(said(&ended), (Outcome::Failed, ReasonCode::UuidChanged, true));
+    assert_eq!(said(&ended.await), (Outcome::Failed, ReasonCode::UuidChanged, true));
 
     let bmc = ipmi().await;
     bmc.bmc.set_fault(Some(ipmi::Fault::Ignores));
     let map = map_of([("s1", bmc.entry.clone())]);
-    let (ended, ()) = tokio::join!(fence(&providers, &map), async {
-        while bmc.bmc.power_offs() == 0 && bmc.bmc.sessions() == 0 {
-            tokio::task::yield_now().await;
-        }
-        // It ignores the power-off; some readings later it says that it is another server.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    let ended = fence_while(&providers, &map, |happened| {
+        assert_eq!(happened, Happened::Sent);
         bmc.bmc.set_fault(Some(ipmi::Fault::Impostor(*b"0123456789abcdef")));
     });
-    assert_eq!((ended.last.reason, ended.last.proof), (ReasonCode::UuidChanged, None));
+    assert_eq!(said(&ended.await), (Outcome::Failed, ReasonCode::UuidChanged, true));
 }
 
 #[tokio::test]
@@ -172,19 +166,19 @@ async fn a_missing_secret_is_known_before_the_bmc_is_asked() {
 #[tokio::test]
 async fn a_bmc_that_is_not_there_says_nothing_about_its_server() {
     let site = Site::new();
-    let bmc = site.redfish().await;
+    let (over_redfish, over_ipmi) = (site.redfish().await, ipmi().await);
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    for (entry, reason) in [
-        (with(&bmc.entry, "address", closed), ReasonCode::BmcUnreachable),
-        (with(&bmc.entry, "address", "bmc.invalid"), ReasonCode::BmcUnreachable),
-        (
-            json!({"provider": "ipmi", "address": "bmc.invalid", "user": USER, "secret": SECRET, "uuid": OTHER_UUID}),
-            ReasonCode::BmcUnreachable,
-        ),
+    let deaf = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let silent = deaf.local_addr().unwrap().to_string();
+    for (entry, remedy) in [
+        (with(&over_redfish.entry, "address", closed), "check address, port, routes"),
+        (with(&over_ipmi.entry, "address", silent), "UDP port 623"),
     ] {
-        let ended = fenced(&entry).await;
-        assert_eq!(said(&ended), (Outcome::Refused, reason, false), "{entry}");
-        assert_eq!(ended.pause.unwrap().reason, reason);
+        let providers = providers().hurried(Duration::from_millis(20));
+        let ended = fence(&providers, &map_of([("s1", entry.clone())])).await;
+        assert_eq!(said(&ended), (Outcome::Refused, ReasonCode::BmcUnreachable, false), "{entry}");
+        assert_eq!(ended.pause.unwrap().reason, ReasonCode::BmcUnreachable);
+        assert!(ended.last.evidence[0].detail.contains(remedy), "{:?}", ended.last.evidence);
     }
 }
 
@@ -192,12 +186,21 @@ async fn a_bmc_that_is_not_there_says_nothing_about_its_server() {
 async fn a_bmc_that_restarts_is_read_again_when_it_is_back() {
     let site = Site::new();
     let bmc = site.redfish().await;
-    bmc.bmc().set_fault(Some(redfish::Fault::Restarts(Duration::from_millis(15))));
-    let ended = fenced(&bmc.entry).await;
+    // Gone with the power-off, and back after three attempts to read it.
+    bmc.bmc().set_fault(Some(redfish::Fault::Restarts(Duration::from_secs(3600))));
+    let mut troubles = 0;
+    let providers = providers();
+    let map = map_of([("s1", bmc.entry.clone())]);
+    let ended = fence_while(&providers, &map, |happened| {
+        troubles += u32::from(happened == Happened::Trouble);
+        if troubles == 3 {
+            bmc.bmc().set_fault(None);
+        }
+    });
+    let ended = ended.await;
     assert_eq!(said(&ended), (Outcome::Success, ReasonCode::PoweredOff, true));
-    let troubles = ended.last.evidence.iter().filter(|e| matches!(e.what, Saw::Trouble(_))).count();
-    assert!(troubles > 0, "{:?}", ended.last.evidence);
-    assert_eq!(bmc.bmc().resets(), 1);
+    let seen = ended.last.evidence.iter().filter(|e| matches!(e.what, Saw::Trouble(_))).count();
+    assert_eq!((seen, bmc.bmc().resets()), (3, 1));
 }
 
 #[tokio::test]

@@ -62,6 +62,15 @@ pub(super) struct Ended {
     pub(super) pause: Option<BmcPause>,
 }
 
+/// What a test may answer to while a failure runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Happened {
+    /// A power-off was asked for.
+    Sent,
+    /// An opening or a reading failed.
+    Trouble,
+}
+
 struct Rig<'a> {
     /// None: conversations open by themselves, and nobody is talked to.
     providers: Option<&'a Providers>,
@@ -78,21 +87,28 @@ struct Rig<'a> {
     events: VecDeque<Event>,
     sends: Vec<SendReport>,
     last: Option<Final>,
+    told: Box<dyn FnMut(Happened) + 'a>,
+    /// How long a jump of the clock lasts once something was sent: none for a BMC that acts at once.
+    pace: Duration,
 }
 
 /// Runs a failure of `s1` to the end of its record and one pass further.
 pub(super) async fn fence(providers: &Providers, map: &Arc<BmcMap>) -> Ended {
-    let mut rig = Rig::new(Some(providers), map, Arc::default());
-    while rig.last.is_none() {
-        rig.step().await;
-    }
-    let ended_in = rig.passes;
-    while rig.passes < ended_in + 2 || !rig.events.is_empty() {
-        rig.step().await;
-    }
-    let members = &rig.machine.world().unwrap().members;
-    let pause = members.iter().find(|m| m.name == MemberName::from(VICTIM)).unwrap().bmc_pause;
-    Ended { last: rig.last.unwrap(), sends: rig.sends, pause }
+    fence_while(providers, map, |_| ()).await
+}
+
+/// The same, and tells what happens on the way.
+pub(super) async fn fence_while<'a>(
+    providers: &'a Providers,
+    map: &Arc<BmcMap>,
+    told: impl FnMut(Happened) + 'a,
+) -> Ended {
+    Rig { told: Box::new(told), ..Rig::new(Some(providers), map, Arc::default()) }.run().await
+}
+
+/// The same with a BMC that lives in real time: each jump of the clock after the send lasts so long.
+pub(super) async fn fence_at_pace(providers: &Providers, map: &Arc<BmcMap>, pace: Duration) -> Ended {
+    Rig { pace, ..Rig::new(Some(providers), map, Arc::default()) }.run().await
 }
 
 /// A permit for `s1` from this map, made as every permit is made: asked for by the machine, and committed.
@@ -130,7 +146,22 @@ impl<'a> Rig<'a> {
             events: VecDeque::new(),
             sends: Vec::new(),
             last: None,
+            told: Box::new(|_| ()),
+            pace: Duration::ZERO,
         }
+    }
+
+    async fn run(mut self) -> Ended {
+        while self.last.is_none() {
+            self.step().await;
+        }
+        let ended_in = self.passes;
+        while self.passes < ended_in + 2 || !self.events.is_empty() {
+            self.step().await;
+        }
+        let members = &self.machine.world().unwrap().members;
+        let pause = members.iter().find(|m| m.name == MemberName::from(VICTIM)).unwrap().bmc_pause;
+        Ended { last: self.last.unwrap(), sends: self.sends, pause }
     }
 
     fn at(&self, time: BootTime) -> Instant {
@@ -139,10 +170,16 @@ impl<'a> Rig<'a> {
 
     async fn step(&mut self) {
         assert!(self.passes < 100, "nothing came of it: {:?}", self.machine.decision());
-        let event = self.events.pop_front().unwrap_or_else(|| {
-            self.clock.set(self.wake.max(self.clock.boot()));
-            Event::Woke
-        });
+        let event = match self.events.pop_front() {
+            Some(event) => event,
+            None => {
+                if !self.sends.is_empty() {
+                    tokio::time::sleep(self.pace).await;
+                }
+                self.clock.set(self.wake.max(self.clock.boot()));
+                Event::Woke
+            }
+        };
         let now = self.clock.boot();
         self.store.renew(now.since_boot(), self.me.epoch, self.me.holder).unwrap();
         let deadline = now + (self.limits.lease_ttl - self.limits.lease_margin);
@@ -172,6 +209,9 @@ impl<'a> Rig<'a> {
                         self.talks.insert(ticket, conversation);
                     }),
                 };
+                if opened.is_err() {
+                    (self.told)(Happened::Trouble);
+                }
                 self.done(ticket, Outcome::Opened(opened));
             }
             Effect::Read(ticket, by) => {
@@ -180,8 +220,9 @@ impl<'a> Rig<'a> {
                 let Some(talk) = self.talks.get_mut(&ticket) else { return };
                 let began = self.clock.boot();
                 let result = talk.read(by).await;
-                // What is slow in the world of the BMC is slow in this one.
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                if result.is_err() {
+                    (self.told)(Happened::Trouble);
+                }
                 self.clock.advance(Duration::from_millis(1));
                 let ended = self.clock.boot();
                 self.done(ticket, Outcome::Read(ReadDone { began, ended, result }));
@@ -191,6 +232,7 @@ impl<'a> Rig<'a> {
                 let (permit, clock) = (self.permit.as_ref().unwrap(), &*self.clock);
                 let report = self.talks.get_mut(&ticket).unwrap().force_off(permit, &fresh, clock, by).await;
                 self.sends.push(report);
+                (self.told)(Happened::Sent);
                 self.done(ticket, Outcome::Sent(report));
             }
             Effect::Close(ticket) => {

@@ -281,6 +281,18 @@ fn seen_online_before_the_send_refuses_and_after_it_proves_nothing() {
 }
 
 #[test]
+fn seen_online_while_the_request_is_on_its_way_is_recorded_as_sent() {
+    let mut rig = failed(on_until_sent(0)).limited(|l| l.pass_interval = Duration::from_secs(2));
+    rig.send_takes = 8_000;
+    rig.run(32_500);
+    assert_eq!(rig.times("send").len(), 1);
+    rig.set(0, "Online");
+    rig.run(60_000);
+    assert_eq!(rig.ends(), [("failed", ReasonCode::BackOnline, true)]);
+    assert!(!rig.is_fenced(0));
+}
+
+#[test]
 fn a_proof_that_the_store_learns_too_late_proves_nothing() {
     // The answer to the final commit is lost and it was not made; before it is made again, the member was Online and away.
     let mut rig = failed(on_until_sent(0));

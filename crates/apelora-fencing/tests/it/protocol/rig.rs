@@ -53,6 +53,8 @@ pub(crate) struct Rig {
     pub(crate) renews: bool,
     pub(crate) renewal_every: u64,
     pub(crate) open_takes: u64,
+    /// How long a request to switch off waits for its answer.
+    pub(crate) send_takes: u64,
     /// How long a pass takes; it reads the database at its begin.
     pub(crate) look_takes: u64,
     /// By how much the cluster's answer is older than the question.
@@ -145,6 +147,7 @@ impl Rig {
             renews: true,
             renewal_every: 10_000,
             open_takes: 0,
+            send_takes: 0,
             look_takes: 0,
             asked_before: 0,
             before: None,
@@ -327,8 +330,10 @@ impl Rig {
                     self.permit.is_some_and(|until| self.boot() < until),
                     "a send without a valid permit"
                 );
-                let report = SendReport { began: self.boot(), ended: self.boot(), answer: self.send };
-                self.answer(0, Event::Done(ticket, Outcome::Sent(report)));
+                let began = self.boot();
+                let ended = began + Duration::from_millis(self.send_takes);
+                let report = SendReport { began, ended, answer: self.send };
+                self.answer(self.send_takes, Event::Done(ticket, Outcome::Sent(report)));
             }
             Effect::Close(ticket) => self.talks.retain(|(t, _)| *t != ticket),
             Effect::Renew => {

@@ -231,3 +231,22 @@ async fn a_killed_leaders_record_is_adopted_by_reading() {
     assert_eq!((rig.sends(), rig.is_fenced("s3"), rig.epoch()), (1, true, 2));
     assert!(second.words().contains(&"adopted"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_returns_while_the_request_is_on_its_way_is_recorded_as_sent_to() {
+    let rig = Rig::new();
+    rig.machines.faults.lock().unwrap().insert("s3".into(), BmcFault::HangsAtSend);
+    let worker = rig.start();
+    pass(20).await;
+    rig.fail("s3");
+    while rig.sends() == 0 {
+        pass(1).await;
+    }
+    rig.heal("s3");
+    pass(120).await;
+    let audit = rig.base.audit.lock().unwrap().clone();
+    let ends: Vec<_> = audit.iter().filter(|r| r.outcome.is_some() && r.record.is_some()).collect();
+    assert!(matches!(&ends[..], [end] if end.sent && end.outcome == Some(Outcome::Failed)), "{ends:?}");
+    assert!(!rig.is_fenced("s3"));
+    worker.assert_figures_match(&rig);
+}
