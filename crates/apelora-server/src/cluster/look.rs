@@ -217,3 +217,85 @@ fn ago(age: Duration) -> String {
         seconds => format!("{} days ago", seconds / 86_400),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use apelora_fencing::name::{Epoch, HolderId};
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::*;
+
+    const HOLDER: HolderId = HolderId(Uuid::nil());
+
+    /// A look at a report of this age, whose pass was this old when it was written.
+    fn look(age: Duration, pass: Option<u64>, leads: bool, report_epoch: u64) -> Look {
+        let world = json!({"members": [{"name": "s1", "status": "Online"}]});
+        let pass = pass.map(|age_ms| {
+            json!({"age_ms": age_ms, "responder": null, "second": null, "problem": null, "world": world})
+        });
+        let text = json!({
+            "worker": "w1", "dry_run": false, "pass": pass, "in_progress": null, "members": [], "settings": [],
+            "map": {"condition": "none", "sha256": null, "problem": null, "warnings": [], "members": []},
+        });
+        let lease = LeaseState {
+            holder: Some(HOLDER),
+            host: "w1".to_owned(),
+            epoch: Epoch(3),
+            expires_in: leads.then_some(Duration::from_secs(20)),
+        };
+        let row = StatusRow { age, holder: HOLDER, epoch: Epoch(report_epoch), text: text.to_string() };
+        Look::new(Vec::new(), None, lease, Some(row))
+    }
+
+    #[test]
+    fn a_report_is_current_for_thirty_seconds_after_its_pass() {
+        let secs = Duration::from_secs;
+        for (age, pass, current) in [
+            (secs(0), Some(0), true),
+            (secs(25), Some(5_000), true),
+            (secs(25), Some(5_001), false),
+            (Duration::from_nanos(30_000_000_001), Some(0), false),
+            (secs(0), Some(u64::MAX), false),
+            (Duration::MAX, Some(u64::MAX), false),
+            (secs(0), None, false),
+        ] {
+            for leads in [true, false] {
+                let look = look(age, pass, leads, 3);
+                assert_eq!(look.is_current(), current, "{age:?} {pass:?}");
+                assert_eq!(look.leader().current, current, "{age:?} {pass:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_sentence_says_who_leads_and_how_old_it_is() {
+        let sentence =
+            |age, pass, leads, epoch| look(Duration::from_secs(age), pass, leads, epoch).leader().sentence;
+        assert_eq!(
+            sentence(3, Some(1_000), true, 3),
+            "Worker w1 leads (epoch 3); its last pass was 4 s ago."
+        );
+        for (said, words) in [
+            (sentence(3, Some(0), true, 2), "has taken the lead (epoch 3) and has not reported yet"),
+            (sentence(3, None, true, 3), "has not judged the cluster yet"),
+            (sentence(31, Some(0), true, 3), "look at its log. What is shown is old"),
+            (
+                sentence(3, Some(0), false, 3),
+                "No worker leads at the moment; the last pass of w1 was 3 s ago",
+            ),
+            (sentence(200, Some(0), false, 3), "the last pass was 3 min ago: nothing is watched"),
+            (sentence(10_000, Some(0), false, 3), "the last pass was 2 h ago"),
+            (sentence(1_000_000, Some(0), false, 3), "the last pass was 11 days ago"),
+        ] {
+            assert!(said.contains(words), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_member_that_the_world_does_not_name_has_no_status() {
+        let look = look(Duration::ZERO, Some(0), true, 3);
+        assert_eq!(look.status_word(&"s1".into()), Some("Online"));
+        assert_eq!(look.status_word(&"s2".into()), None);
+    }
+}

@@ -20,7 +20,7 @@ async fn fill(engine: &str, lab: &Lab, rows: u32) {
                 let action = ["cluster.member.power_off", "cluster.member.fenced", "maintenance.asserted"][*row as usize % 3];
                 let outcome = ["success", "failed", "refused", "success"][*row as usize % 4];
                 format!(
-                    "('{:08x}-0000-4000-8000-000000000000', '2026-{:02}-{:02} 0{}:00:00', 'u{}', '', 'system', '{action}', \
+                    "('{:08x}-0000-4000-8000-000000000000', '2026-{:02}-{:02} 0{}:00:00.000000', 'u{}', '', 'system', '{action}', \
                      '{outcome}', 's{}', 'row {row}', '{{\"row\": {row}}}')",
                     row,
                     row / 900 % 12 + 1,
@@ -63,11 +63,11 @@ async fn ten_thousand_rows_are_read_whole_in_both_orders() {
         assert!(seqs.windows(2).all(|pair| pair[0] < pair[1]), "{engine}");
         let mut newest = all(&lab, "?sort_dir=desc&limit=777").await;
         newest.reverse();
-        assert_eq!(newest, oldest, "{engine}");
+        assert!(newest == oldest, "{engine}");
         // A filter stays over the pages.
         let some = all(&lab, "?member=s3&outcome=failed&limit=100").await;
         let wanted = |row: &&Value| row["member"] == "s3" && row["outcome"] == "failed";
-        assert_eq!(some, oldest.iter().filter(wanted).cloned().collect::<Vec<_>>(), "{engine}");
+        assert!(some == oldest.iter().filter(wanted).cloned().collect::<Vec<_>>(), "{engine}");
         assert!(some.len() > 100, "{engine}");
         for (query, wanted) in [
             (
@@ -86,7 +86,7 @@ async fn ten_thousand_rows_are_read_whole_in_both_orders() {
         ] {
             let found = all(&lab, query).await;
             let expected: Vec<_> = oldest.iter().filter(|row| wanted(row)).cloned().collect();
-            assert_eq!(found, expected, "{engine} {query}");
+            assert!(found == expected, "{engine} {query}: {} of {}", found.len(), expected.len());
         }
     }
 }
@@ -170,7 +170,7 @@ async fn no_text_of_others_breaks_out_of_its_cell() {
         let text = text.replace('\'', "''");
         lab.sql(&format!(
             "INSERT INTO apelora_audit (uuid, at, user, project, scope, action, outcome, summary, evidence) VALUES \
-             ('u{row}', '2026-01-01 00:00:00', '{text}', '', 'system', 'a', 'success', '{text}', '{{}}')"
+             ('u{row}', '2026-01-01 00:00:00.000000', '{text}', '', 'system', 'a', 'success', '{text}', '{{}}')"
         ))
         .await;
     }

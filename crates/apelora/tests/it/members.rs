@@ -313,7 +313,7 @@ fn the_trail_is_read_whole_in_every_form() {
     let rows: Vec<String> = (0..2_500)
         .map(|row| {
             format!(
-                "('u{row}', '2026-01-01 00:00:00', 'somebody', '', 'system', 'cluster.member.fenced', 'success', 's{}', \
+                "('u{row}', '2026-01-01 00:00:00.000000', 'somebody', '', 'system', 'cluster.member.fenced', 'success', 's{}', \
                  'row {row}{}', '{{}}')",
                 row % 2,
                 if row % 100 == 0 { "\r\nand, \"more\" \u{1b}[2J" } else { "" }
