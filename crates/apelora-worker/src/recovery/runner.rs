@@ -135,18 +135,16 @@ impl Runner {
             if self.working.contains_key(&key) {
                 continue;
             }
-            let off = seen.fenced.get(&row.member).filter(|off| off.incarnation == row.incarnation);
-            match off {
-                Some(off) if row.target.is_some() && seen.ready.contains(&row.member) => {
-                    if self.begin(&key.life, off).await {
-                        self.work(Restart::resumed(row), Some(off.proven_at));
-                    }
-                }
-                // The permission is over: its task is told so, and ends.
-                None if seen.is_over(&row.member, row.incarnation) => {
-                    self.work(Restart::resumed(row), None);
-                }
-                _ => {}
+            let (member, incarnation) = (&row.member, row.incarnation);
+            // The permission is over: its task is told so, and ends.
+            if seen.is_over(member, incarnation) {
+                self.work(Restart::resumed(row), None);
+                continue;
+            }
+            let off = seen.fenced.get(member).filter(|off| off.incarnation == incarnation);
+            let Some(off) = off.filter(|_| row.target.is_some() && seen.ready.contains(member)) else { continue };
+            if self.begin(&key.life, off).await {
+                self.work(Restart::resumed(row), Some(off.proven_at));
             }
         }
     }
