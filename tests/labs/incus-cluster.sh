@@ -13,17 +13,22 @@
 #   incus-cluster.sh heal MEMBER [WORKDIR]     undo every cut of MEMBER, start/thaw its daemon
 #   incus-cluster.sh status [WORKDIR]          one JSON line per member: what that member answers
 #   incus-cluster.sh api MEMBER PATH [WORKDIR] GET over the member's unix socket
+#   incus-cluster.sh lock ex|sh [WORKDIR]      which locks the shared pool grants from now on
 #   incus-cluster.sh image [WORKDIR]           import a 2 MB container image under alias "tiny"
 #   incus-cluster.sh env [WORKDIR]             print client settings (addresses, cert, key, CA file)
 #
 # Pools: "local" (dir) and "shared" (Incus's lvmcluster driver over a stand-in for LVM, so
 # that instances can be moved off a dead member; set INCUS_LAB_SHARED=0 to leave it out).
-# A volume held by a member recorded as powered off stays locked INCUS_LAB_LEASE_SECS (20).
+# A volume held by a member recorded as powered off stays locked INCUS_LAB_LEASE_SECS (20); with
+# `lock sh` the pool grants what Incus 6.0.4 asks for, shared locks, which stop nothing.
+# An instance with the configuration that `env` prints as INCUS_LAB_WITNESS counts, in a file of its own root volume, and
+# appends every number to WORKDIR/witness/NAME, outside of any volume: "start-id member number seconds".
 # MEMBER is m1, m2 or m3. WORKDIR defaults to $INCUS_LAB_DIR, then /tmp/incus-lab; keep it
 # short (unix socket paths). Networks: 10.118.1.0/24 between members ("cluster"),
 # 10.118.2.0/24 for clients ("mgmt"); the host is 10.118.2.1. Both exist only in this
 # machine's own namespaces, nothing is routed out. For a second lab beside the first set
-# INCUS_LAB_TAG, INCUS_LAB_NET1 and INCUS_LAB_NET2 (prefixes of three numbers).
+# INCUS_LAB_TAG, INCUS_LAB_NET1 and INCUS_LAB_NET2 (prefixes of three numbers) at its start; later
+# calls read them, the threshold and the lease from WORKDIR/lab.env.
 set -u
 set -o pipefail
 
@@ -33,6 +38,10 @@ case "$CMD" in
   kill|freeze|thaw|poweroff|up|cut|heal|api) MEMBER="${1:-}"; [ $# -gt 0 ] && shift
     case "$MEMBER" in m1|m2|m3) ;; *) echo "MEMBER must be m1, m2 or m3" >&2; exit 2;; esac;;
 esac
+MODE=""
+if [ "$CMD" = lock ]; then MODE="${1:-}"; [ $# -gt 0 ] && shift
+  case "$MODE" in ex|sh) ;; *) echo "lock is ex or sh" >&2; exit 2;; esac
+fi
 APIPATH=""
 if [ "$CMD" = api ]; then APIPATH="${1:-}"; [ $# -gt 0 ] && shift; fi
 WORK="${INCUS_LAB_DIR:-/tmp/incus-lab}"
@@ -40,6 +49,10 @@ case "${1:-}" in cluster|mgmt|all|"") ;; *) WORK="$1"; shift;; esac
 WHICH="${1:-cluster}"
 
 MEMBERS="m1 m2 m3"
+if [ -r "$WORK/lab.env" ]; then
+  # shellcheck source=/dev/null
+  . "$WORK/lab.env"
+fi
 THRESHOLD="${INCUS_LAB_OFFLINE_THRESHOLD:-11}"    # lowest value Incus accepts
 TAG="${INCUS_LAB_TAG:-il}"                        # prefix of namespaces and links
 N1="${INCUS_LAB_NET1:-10.118.1}"; N2="${INCUS_LAB_NET2:-10.118.2}"
@@ -67,6 +80,7 @@ alive() { # is the recorded pid still that member's daemon?
 # machine's own list of sources stays as it is.
 backports() {
   local uri parts="$WORK/apt"
+  # shellcheck disable=SC2016 # apt-get replaces it
   uri=$(apt-get indextargets --format '$(SITE)' 'Codename: bookworm' 'Created-By: Packages' 2>/dev/null | head -1)
   [ -n "$uri" ] || uri=$(awk '/^URIs:/ {print $2; exit} /^deb / {for (i = 2; i <= NF; i++) if ($i ~ /^http/) {print $i; exit}}' \
     /etc/apt/sources.list.d/*.sources /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null)
@@ -140,7 +154,8 @@ cgroups() { # liblxc wants a mounted hierarchy; machines without any get cgroup2
 daemon_up() { # start the daemon of one member and wait for its socket to answer
   local m=$1 d p n
   alive "$m" && return 0
-  d=$(dir "$m"); mkdir -p "$d"; chmod 711 "$d"; rm -f "$WORK/san/dead/$m"
+  d=$(dir "$m"); mkdir -p "$d"; chmod 711 "$d"
+  if [ -e "$WORK/san/dead/$m" ]; then INCUS_DIR="$d" INCUS_LAB_SAN="$WORK/san" "$WORK/shim/lab-boot"; fi
   rm -f "$(sock "$m")"
   # A restarted daemon goes back into the mount namespace its running instances still use.
   local mon run
@@ -148,11 +163,14 @@ daemon_up() { # start the daemon of one member and wait for its socket to answer
   if [ -n "$mon" ]; then
     run=(nsenter "--mount=/proc/$mon/ns/mnt" "--net=/run/netns/$(ns "$m")" sh -c 'exec "$@"' sh)
   else
-    run=(ip netns exec "$(ns "$m")" sh -c 'mkdir -p "$0" && mount -t tmpfs none "$0" && exec "$@"' "/dev/${TAG}vg")
+    # shellcheck disable=SC2016 # for the shell that is started
+    run=(ip netns exec "$(ns "$m")" sh -c \
+      'd=$1; m=$2; shift 2; mkdir -p "$d" && mount -t tmpfs none "$d" && echo "$m" >"$d/member" && exec "$@"' \
+      sh "/dev/${TAG}vg" "$m")
   fi
   ( cd /; umask 0022
     exec env -i PATH="$WORK/shim:$PATH" HOME=/root LANG=C.UTF-8 INCUS_DIR="$d" INCUS_LAB_SAN="$WORK/san" \
-      INCUS_LAB_LEASE_SECS="${INCUS_LAB_LEASE_SECS:-20}" INCUS_LAB_LOCK="${INCUS_LAB_LOCK:-ex}" \
+      INCUS_LAB_LEASE_SECS="${INCUS_LAB_LEASE_SECS:-20}" \
       setsid "${run[@]}" "$INCUSD" --logfile "$WORK/$m.log" ${INCUS_LAB_DEBUG:+--debug} \
       </dev/null >>"$WORK/$m.out" 2>&1 ) &
   p=$!
@@ -224,7 +242,7 @@ PRE
 shim_links() {
   local t; [ "$SHARED" = 1 ] || return 0
   mkdir -p "$WORK/shim" "$WORK/san/dead"
-  for t in lvm lvs vgs pvs lvcreate lvchange lvremove lvrename lvresize lvextend vgcreate vgchange lvmlockctl sanlock lab-poweroff; do
+  for t in lvm lvs vgs pvs lvcreate lvchange lvremove lvrename lvresize lvextend vgcreate vgchange lvmlockctl sanlock lab-poweroff lab-boot; do
     ln -sf "$SHIM" "$WORK/shim/$t"
   done
 }
@@ -241,6 +259,8 @@ kill_instances() { # MEMBER: take its containers away the way a power cut does
     for c in $(pgrep -P "$p" 2>/dev/null); do kill -KILL "$c" 2>/dev/null; done
     kill -KILL "$p" 2>/dev/null
   done
+  # What was killed is gone a moment later, and its file systems with it.
+  local n; for n in $(seq 1 100); do pgrep -f -- "^\[lxc monitor\] $(dir "$1")/" >/dev/null 2>&1 || break; sleep 0.05; done
   [ -x "$WORK/shim/lab-poweroff" ] && INCUS_DIR="$(dir "$1")" INCUS_LAB_SAN="$WORK/san" "$WORK/shim/lab-poweroff"
   return 0
 }
@@ -263,6 +283,19 @@ make_image() {
 # Ends at once on SIGPWR (Incus's clean shutdown request to a container's init).
 trap 'exit 0' PWR TERM
 echo up >/run/state
+if [ -d /witness ]; then
+  read -r start </proc/sys/kernel/random/uuid
+  read -r member </member
+  n=0
+  [ ! -s /counter ] || read -r n </counter
+  # First its own storage, then the witness: what is witnessed was stored.
+  while n=$((n + 1)) && echo "$n" >/counter.new && busybox sync /counter.new && busybox mv /counter.new /counter; do
+    read -r seconds idle </proc/uptime
+    echo "$start $member $n $seconds" >>/witness/$(hostname)
+    sleep 0.2 & wait $!
+  done
+  echo "$start $member failed 0" >>/witness/$(hostname)
+fi
 while :; do sleep 1 & wait $!; done
 INIT
   chmod 755 "$w/rootfs/sbin/init"
@@ -276,6 +309,9 @@ start() {
   [ "$(id -u)" = 0 ] || die "must run as root"
   mkdir -p "$WORK" "$WORK/client-conf"; chmod 711 "$WORK"
   [ ${#WORK} -lt 70 ] || die "WORKDIR is too long for unix sockets"
+  [ -e "$WORK/lab.env" ] || printf '%s\n' "INCUS_LAB_TAG=$TAG" "INCUS_LAB_NET1=$N1" "INCUS_LAB_NET2=$N2" \
+    "INCUS_LAB_OFFLINE_THRESHOLD=$THRESHOLD" "INCUS_LAB_SHARED=$SHARED" "INCUS_LAB_LEASE_SECS=${INCUS_LAB_LEASE_SECS:-20}" >"$WORK/lab.env"
+  mkdir -p "$WORK/witness"; chmod 777 "$WORK/witness"
   install_packages; cgroups; net_up; shim_links
   local m
   if clustered m3; then
@@ -318,10 +354,12 @@ case "$CMD" in
   image) find_incusd; make_image;;
   stop) stop_daemons; net_down;;
   destroy) [ -d "$WORK" ] || exit 0; [ -e "$WORK/m1" ] || die "$WORK is no lab"
-    stop_daemons; net_down; rm -rf "${WORK:?}"/m1 "$WORK"/m2 "$WORK"/m3 "$WORK"/*.log "$WORK"/*.out "$WORK"/client "$WORK"/client-conf "$WORK"/shim "$WORK"/san "$WORK"/m?.pid "$WORK"/tiny.tar.xz; rmdir "$WORK" 2>/dev/null; exit 0;;
+    stop_daemons; net_down; rm -rf "${WORK:?}"/m1 "$WORK"/lab.env "$WORK"/witness "$WORK"/apt "$WORK"/image "$WORK"/m2 "$WORK"/m3 "$WORK"/*.log "$WORK"/*.out "$WORK"/client "$WORK"/client-conf "$WORK"/shim "$WORK"/san "$WORK"/m?.pid "$WORK"/tiny.tar.xz; rmdir "$WORK" 2>/dev/null; exit 0;;
   kill) alive "$MEMBER" || die "$MEMBER is not running"; kill -KILL "$(cat "$(pidfile "$MEMBER")")"; rm -f "$(pidfile "$MEMBER")";;
   poweroff) alive "$MEMBER" && kill -KILL "$(cat "$(pidfile "$MEMBER")")"
-    kill_instances "$MEMBER"; rm -f "$(pidfile "$MEMBER")"; mkdir -p "$WORK/san/dead"; date +%s.%N >"$WORK/san/dead/$MEMBER";;
+    kill_instances "$MEMBER"
+    for n in $(seq 1 100); do alive "$MEMBER" || break; sleep 0.05; done
+    rm -f "$(pidfile "$MEMBER")"; mkdir -p "$WORK/san/dead"; date +%s.%N >"$WORK/san/dead/$MEMBER";;
   freeze) alive "$MEMBER" || die "$MEMBER is not running"; kill -STOP "$(cat "$(pidfile "$MEMBER")")";;
   thaw) alive "$MEMBER" || die "$MEMBER is not running"; kill -CONT "$(cat "$(pidfile "$MEMBER")")";;
   up) find_incusd || die "no incusd"; daemon_up "$MEMBER" "${INCUS_LAB_UP_TIMEOUT:-60}" || die "$MEMBER does not answer (majority down?)";;
@@ -339,6 +377,9 @@ case "$CMD" in
     done;;
   api) api "$MEMBER" "$APIPATH"; echo;;
   env) for m in $MEMBERS; do echo "INCUS_LAB_${m^^}=https://$N2.1$(idx "$m"):8443"; done
+    echo "INCUS_LAB_WITNESS='lxc.mount.entry = $WORK/witness witness none bind,create=dir 0 0
+lxc.mount.entry = /dev/${TAG}vg/member member none bind,create=file,ro 0 0'"
     echo "INCUS_LAB_CERT=$WORK/client/client.crt"; echo "INCUS_LAB_KEY=$WORK/client/client.key"; echo "INCUS_LAB_SERVER_CERT=$WORK/client/cluster.crt";;
-  *) sed -n '2,26p' "$0" | sed 's/^# \{0,1\}//'; exit 2;;
+  lock) mkdir -p "$WORK/san"; echo "$MODE" >"$WORK/san/lock";;
+  *) sed -n '2,/^set -u/{/^#/p}' "$0" | sed 's/^# \{0,1\}//'; exit 2;;
 esac
