@@ -142,7 +142,9 @@ impl Runner {
                 continue;
             }
             let off = seen.fenced.get(member).filter(|off| off.incarnation == incarnation);
-            let Some(off) = off.filter(|_| row.target.is_some() && seen.ready.contains(member)) else { continue };
+            let Some(off) = off.filter(|_| row.target.is_some() && seen.ready.contains(member)) else {
+                continue;
+            };
             if self.begin(&key.life, off).await {
                 self.work(Restart::resumed(row), Some(off.proven_at));
             }

@@ -101,6 +101,8 @@ struct Place {
     learnt: bool,
     /// Whether it answered when it was last asked.
     good: bool,
+    /// When it answered last. One that hangs is not waited for, so nobody says that it is not good.
+    answered: Option<Instant>,
 }
 
 impl Place {
@@ -126,7 +128,7 @@ impl Endpoints {
         let place = |endpoint| {
             let client =
                 Arc::new(Client::through(Arc::clone(&dial), endpoint, trust.clone(), identity.clone()));
-            Place { client, learnt: false, good: true }
+            Place { client, learnt: false, good: true, answered: None }
         };
         let places = endpoints.into_iter().map(place).collect();
         Self {
@@ -192,6 +194,7 @@ impl Endpoints {
         let mut known = self.known();
         if let Some(place) = known.places.iter_mut().find(|p| Arc::ptr_eq(&p.client, client)) {
             place.good = list.is_some();
+            place.answered = list.map(|_| Instant::now()).or(place.answered);
         }
         if let (Endpoint::Unix(_), Some((_, list))) = (client.endpoint(), list) {
             known.socket = Some(list.server.name.as_str().into());
@@ -213,7 +216,7 @@ impl Endpoints {
             if is_network && is_new && known.places.len() < MOST_LEARNT {
                 let (dial, trust) = (Arc::clone(&self.dial), self.trust.clone());
                 let client = Arc::new(Client::through(dial, endpoint, trust, self.identity.clone()));
-                known.places.push(Place { client, learnt: true, good: true });
+                known.places.push(Place { client, learnt: true, good: true, answered: None });
             }
         }
     }
@@ -227,7 +230,8 @@ impl Endpoints {
 
     fn client(&self) -> Option<Client> {
         let known = self.known();
-        let place = known.places.iter().find(|p| p.good).or_else(|| known.places.first())?;
+        let good = known.places.iter().rev().filter(|p| p.good);
+        let place = good.max_by_key(|p| p.answered).or_else(|| known.places.first())?;
         Some(place.client.another())
     }
 

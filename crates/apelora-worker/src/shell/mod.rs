@@ -14,12 +14,12 @@ mod pass;
 mod publish;
 mod renewal;
 #[cfg(test)]
-mod scripted;
+pub(crate) mod scripted;
 mod send;
 mod story;
 mod talk;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use answer::{Answer, Answers};
 pub(crate) use bmc::Bmcs;

@@ -304,12 +304,17 @@ pub(crate) enum BmcFault {
     Refuses,
 }
 
+/// Goes off with a machine.
+pub(crate) type Wire = Box<dyn Fn(&MemberName) + Send>;
+
 /// The machines and their BMCs.
 pub(crate) struct Machines {
     pub(crate) power: Mutex<BTreeMap<MemberName, PowerWord>>,
     pub(crate) faults: Mutex<BTreeMap<MemberName, BmcFault>>,
     /// Every power-off that left, and when.
     pub(crate) sends: Mutex<Vec<(BootTime, MemberName)>>,
+    /// What else lives on the power of these machines: told which one goes off.
+    pub(crate) wired: Mutex<Option<Wire>>,
     clock: Arc<VirtualClock>,
 }
 
@@ -319,6 +324,7 @@ impl Machines {
             power: Mutex::new(members.iter().map(|m| ((*m).into(), PowerWord::On)).collect()),
             faults: Mutex::default(),
             sends: Mutex::default(),
+            wired: Mutex::default(),
             clock,
         }
     }
@@ -378,6 +384,9 @@ impl Talk {
         self.machines.sends.lock().unwrap().push((self.machines.clock.boot(), member.clone()));
         self.machines.meet(member, BmcFault::HangsAtSend).await;
         self.machines.power.lock().unwrap().insert(member.clone(), PowerWord::Off);
+        if let Some(wire) = &*self.machines.wired.lock().unwrap() {
+            wire(member);
+        }
         SendReport { began, ended: clock.boot(), answer: SendAnswer::Accepted }
     }
 }
