@@ -36,9 +36,21 @@ every_rule_is_in_the_runbook() {
   return "$missing"
 }
 
+# By the names under which worker and server register their figures, without prefix, unit and the suffix of counters.
+every_figure_is_there() {
+  local figure name missing=0
+  while read -r figure; do
+    name=${figure#apelora_} name=${name%_total} name=${name%_seconds}
+    grep -q "\"$name\"" ../../crates/apelora-worker/src/metrics.rs ../../crates/apelora-server/src/cluster/figures.rs ||
+      { echo "nobody exports $figure"; missing=1; }
+  done < <(sed -n '/expr:/,/labels:/p' ../../docs/alerts.yml | grep -oE 'apelora_[a-z_]+' | sort -u)
+  return "$missing"
+}
+
 report "the rules can be loaded" promtool check rules ../../docs/alerts.yml
 report "every night raises its alerts and no others" promtool test rules alerts.test.yml
 report "every rule has a night in which it is raised" every_rule_has_a_night
 report "every rule is in the runbook" every_rule_is_in_the_runbook
+report "every figure of the rules is exported" every_figure_is_there
 echo "1..$count"
 exit "$failed"

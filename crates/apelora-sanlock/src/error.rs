@@ -137,7 +137,7 @@ pub enum SanlockError {
     /// The daemon speaks another version of the protocol.
     #[error(
         "the daemon speaks version {major}.{minor} of its protocol, and this program version 0: use a program that fits \
-         the daemon (sanlock 3 and 4 speak version 0)"
+         the daemon (sanlock 3.8 speaks version 0)"
     )]
     Version {
         /// The major version.
@@ -147,7 +147,8 @@ pub enum SanlockError {
     },
     /// The answer is none.
     #[error(
-        "the answer to `{command}` cannot be understood: {problem}; is this sanlock's socket, of version 3 or 4?"
+        "the answer to `{command}` cannot be understood: {problem}; is this sanlock's socket, \
+         and of a version that this program knows?"
     )]
     Garbage {
         /// What was asked.

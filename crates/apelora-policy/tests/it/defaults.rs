@@ -85,8 +85,28 @@ fn contract_default_rules() {
             "apelora:maintenance:list",
             "apelora:maintenance:list_all",
             "baremetal:driver:get",
+            "apelora:member:get",
+            "apelora:member:confirm_off",
+            "apelora:member:trust",
+            "apelora:audit:get",
+            "apelora:settings:get",
         ]
     );
+}
+
+#[test]
+fn nothing_of_the_cluster_is_for_a_project() {
+    let cluster: Vec<_> = defaults::all()
+        .filter(|rule| rule.name.starts_with("apelora:") && !rule.name.starts_with("apelora:maintenance:"))
+        .collect();
+    assert_eq!(cluster.len(), 5);
+    for rule in cluster {
+        assert!(!rule.check.contains("project_id"), "{}", rule.name);
+        for part in rule.check.split(" or ") {
+            let system = part.contains("system_scope:all") || part == "rule:service_role";
+            assert!(system, "{}: {part}", rule.name);
+        }
+    }
 }
 
 #[test]

@@ -184,6 +184,26 @@ async fn the_deadline_of_the_caller_ends_it_earlier() {
 }
 
 #[tokio::test]
+async fn a_daemon_that_is_stopped_takes_connections_for_a_while_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("sanlock.sock");
+    let listener = tokio::net::UnixSocket::new_stream().unwrap();
+    listener.bind(&socket).unwrap();
+    let _never_accepts = listener.listen(4).unwrap();
+    let by = || Instant::now() + Duration::from_millis(50);
+    let error = Daemon::new(&socket).read(by()).await.unwrap_err();
+    assert_eq!(error, SanlockError::Deadline { command: Command::Lockspaces });
+
+    let mut waiting = Vec::new();
+    while let Ok(stream) = tokio::net::UnixStream::connect(&socket).await {
+        waiting.push(stream);
+        assert!(waiting.len() < 100, "its queue has an end");
+    }
+    let error = Daemon::new(&socket).read(by()).await.unwrap_err();
+    assert_eq!(error, SanlockError::Busy { socket });
+}
+
+#[tokio::test]
 async fn an_endless_answer_is_cut() {
     for number in ALL {
         let peer = ill(number, Act::Endless(well(number)));

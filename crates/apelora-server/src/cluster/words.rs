@@ -58,22 +58,22 @@ pub(super) async fn trust(call: &Call<'_>, name: &str) -> Result<Success, ApiErr
     authorise(call.cx.caller, authorise::MEMBER_TRUST, None)?;
     call.request.query().only(&[])?;
     let reason = reason(&body(call, &["reason"])?)?;
-    let (look, member) = members::find(call.app, name).await?;
-    let contradicts = look.stored(&member).is_some_and(|stored| {
-        stored.row.distrusted && stored.check.as_ref().is_some_and(|check| check.found == "contradiction")
-    });
-    if contradicts {
-        return Err(ApiError::conflict(format!(
-            "Member {member} stays distrusted: its BMC still said Off when it was last read, while the cluster saw the \
-             member Online. Correct cables, address or UUID, wait until the worker has read the BMC again (at most 15 \
-             minutes), and repeat this"
-        )));
-    }
+    let (_, member) = members::find(call.app, name).await?;
     let by = person(call);
-    let was_distrusted = match call.app.store().trust(&member, &by, &reason, &call.app.stamp()).await {
+    let was_distrusted = match call
+        .app
+        .store()
+        .trust_unless_contradicted(&member, &by, &reason, &call.app.stamp())
+        .await
+    {
         Ok(was) => was,
         Err(ConfirmError::Refused(why)) => {
-            return Err(ApiError::conflict(format!("{} {}", why.sentence(), why.remedy())));
+            return Err(ApiError::conflict(format!(
+                "{}: Member {member} stays distrusted: its BMC said Off when it was last read, while the cluster saw the \
+                 member Online. Correct cables, address or UUID, wait until the worker has read the BMC again (at most 15 \
+                 minutes), and repeat this",
+                why.as_str()
+            )));
         }
         Err(other) => return Err(failed(&other, &member)),
     };

@@ -90,8 +90,8 @@ mod tests {
     #[test]
     fn a_point_is_a_time_in_utc() {
         let at = DbTime(1_796_000_000_123_456);
-        assert_eq!(at.utc(), datetime!(2026-11-29 23:33:20.123456));
-        assert_eq!(at.second(), datetime!(2026-11-29 23:33:20));
+        assert_eq!(at.utc(), datetime!(2026-11-30 00:53:20.123456));
+        assert_eq!(at.second(), datetime!(2026-11-30 00:53:20));
         assert_eq!(DbTime::from_duration(at.as_duration()), at);
         assert_eq!(at.after(Duration::from_secs(1)).since(at), Duration::from_secs(1));
         assert_eq!(at.since(at.after(Duration::from_secs(1))), Duration::ZERO);

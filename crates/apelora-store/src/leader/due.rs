@@ -30,7 +30,7 @@ pub(super) struct Publish<'a> {
 impl Work for Publish<'_> {
     type Out = Vec<MemberName>;
 
-    async fn run(&self, tx: &mut Fenced, _mint: &mut Mint, _in_passing: bool) -> Result<Self::Out, Stop> {
+    async fn run(&self, tx: &mut Fenced, _mint: &mut Mint) -> Result<Self::Out, Stop> {
         told::publish(tx, self.by, self.document).await?;
         Ok(member::with_fault_due(tx.conn(), node::TRIED_AGAIN).await?)
     }
@@ -45,7 +45,7 @@ pub(super) struct Inventory<'a> {
 impl Work for Inventory<'_> {
     type Out = ();
 
-    async fn run(&self, tx: &mut Fenced, _mint: &mut Mint, _in_passing: bool) -> Result<(), Stop> {
+    async fn run(&self, tx: &mut Fenced, _mint: &mut Mint) -> Result<(), Stop> {
         Ok(recovery::note_inventory(tx, self.member, self.instances).await?)
     }
 }
@@ -59,7 +59,7 @@ pub(super) struct Recovery<'a> {
 impl Work for Recovery<'_> {
     type Out = ();
 
-    async fn run(&self, tx: &mut Fenced, mint: &mut Mint, _in_passing: bool) -> Result<(), Stop> {
+    async fn run(&self, tx: &mut Fenced, mint: &mut Mint) -> Result<(), Stop> {
         let Self { row, author } = self;
         let before = recovery::note(tx, row).await?;
         let at = tx.now().second();
@@ -102,7 +102,7 @@ pub(super) struct Resign;
 impl Work for Resign {
     type Out = ();
 
-    async fn run(&self, tx: &mut Fenced, _mint: &mut Mint, _in_passing: bool) -> Result<(), Stop> {
+    async fn run(&self, tx: &mut Fenced, _mint: &mut Mint) -> Result<(), Stop> {
         Ok(lease::end(tx).await?)
     }
 }
@@ -116,13 +116,13 @@ struct Wait<'a> {
 impl Work for Wait<'_> {
     type Out = Option<Warning>;
 
-    async fn run(&self, tx: &mut Fenced, mint: &mut Mint, in_passing: bool) -> Result<Self::Out, Stop> {
+    async fn run(&self, tx: &mut Fenced, mint: &mut Mint) -> Result<Self::Out, Stop> {
         let names = BTreeSet::from([self.member.clone()]);
         let members = member::lock(&mut tx.tx(), &names).await?;
         let Some(before) = members.get(self.member) else { return Ok(None) };
         let Some(todo) = due(before) else { return Ok(None) };
         let stamp = mint.stamp(tx.now(), self.host);
-        let found = node::look(&mut tx.tx(), self.member, &todo, stamp, in_passing).await?;
+        let found = node::look(&mut tx.tx(), self.member, &todo, stamp).await?;
         let (mark, ready, warning) = node::settle(&before.fault, &todo, found);
         if let Some(ready) = ready {
             node::make(&mut tx.tx(), ready).await?;

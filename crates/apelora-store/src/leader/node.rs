@@ -86,11 +86,13 @@ pub(super) enum Found {
     Never(Warning),
 }
 
-async fn lock(tx: &mut Tx<'_>, member: &MemberName) -> Result<Option<NodeRow>, Fault> {
-    let key = NodeKey::Name(member.as_str().to_owned());
-    let row = node::lock(tx.lock(Level::Node), &key).await?;
-    // An adopted table may compare names without regard to case; a member's name is exact.
-    Ok(row.filter(|row| row.text(NodeColumn::Name) == Some(member.as_str())))
+fn key(member: &MemberName) -> NodeKey {
+    NodeKey::Name(member.as_str().to_owned())
+}
+
+/// An adopted table may compare names without regard to case; a member's name is exact.
+fn exact(row: Option<NodeRow>, member: &MemberName) -> Option<NodeRow> {
+    row.filter(|row| row.text(NodeColumn::Name) == Some(member.as_str()))
 }
 
 /// Whether an active entry of one of these types stands on the member's node, which is locked by this.
@@ -98,24 +100,38 @@ pub(super) async fn is_held(tx: &mut Tx<'_>, member: &MemberName, types: &[Strin
     if types.is_empty() {
         return Ok(false);
     }
-    let Some(row) = lock(tx, member).await? else { return Ok(false) };
+    let row = node::lock(tx.lock(Level::Node), &key(member)).await?;
+    let Some(row) = exact(row, member) else { return Ok(false) };
     let entries = entry::of_node(tx.conn(), node::id(&row)).await?;
     Ok(entries.iter().any(|entry| types.contains(&entry.entry_type)))
 }
 
-/// Locks the member's node and plans what is to be done there. With `in_passing` the node is not waited for: it is left
-/// for later.
+/// Locks the member's node, if that can be done soon.
+async fn lock_soon(tx: &mut Tx<'_>, member: &MemberName) -> Result<Result<Option<NodeRow>, Warning>, Fault> {
+    let conn = tx.lock(Level::Node);
+    let key = key(member);
+    for _ in 0..LOOKS {
+        let row = node::lock_unless_locked(conn, &key).await?;
+        if row.is_some() || node::read(conn, &key, &[]).await?.is_none() {
+            return Ok(Ok(exact(row, member)));
+        }
+        tokio::time::sleep(LOOK_PAUSE).await;
+    }
+    Ok(Err(Warning::NodeBusy { member: member.clone(), reserved_by: None }))
+}
+
+/// Locks the member's node and plans what is to be done there.
 pub(super) async fn look(
     tx: &mut Tx<'_>,
     member: &MemberName,
     todo: &Todo,
     stamp: Stamp,
-    in_passing: bool,
 ) -> Result<Found, Fault> {
-    if in_passing {
-        return Ok(Found::Busy(Warning::NodeBusy { member: member.clone(), reserved_by: None }));
-    }
-    let Some(row) = lock(tx, member).await? else {
+    let row = match lock_soon(tx, member).await? {
+        Ok(row) => row,
+        Err(busy) => return Ok(Found::Busy(busy)),
+    };
+    let Some(row) = row else {
         return Ok(match todo {
             Todo::Assert { .. } => Found::Never(Warning::NoNode(member.clone())),
             Todo::Release { .. } => Found::Nothing,
@@ -149,6 +165,11 @@ pub(super) async fn make(tx: &mut Tx<'_>, mut ready: Box<Ready>) -> Result<(), F
     let uuid = row.text(NodeColumn::Uuid).unwrap_or_default().to_owned();
     change::insert(conn, stamp.change, change::NODE, &uuid, stamp.at).await
 }
+
+/// How often a node whose row is locked is looked at, and the pause between two looks: what serves a request is done by
+/// then, and a proof does not wait for anything longer.
+const LOOKS: u32 = 10;
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 /// How many members' nodes are tried again each time.
 pub(super) const TRIED_AGAIN: u64 = 16;

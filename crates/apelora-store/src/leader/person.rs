@@ -8,7 +8,7 @@ use apelora_fencing::memory::MemoryStore;
 use apelora_fencing::name::{Incarnation, MemberName};
 use apelora_fencing::reason::ReasonCode;
 use apelora_fencing::record::ProofKind;
-use apelora_fencing::write::{AuditAction, AuditRow};
+use apelora_fencing::write::{AuditAction, AuditRow, Found};
 use apelora_maintenance::{Authority, Scope, Stamp};
 use serde_json::json;
 use uuid::Uuid;
@@ -19,7 +19,7 @@ use super::node::{self, Todo};
 use super::proof::{self, NewRow};
 use super::tx::{Order, Tx};
 use super::{Warning, told};
-use crate::engine::{Conn, DbTime, Fault, clock};
+use crate::engine::{Class, Conn, DbTime, Fault, clock};
 use crate::table::{audit, change};
 use crate::transact::{Failure, Stop, Work};
 use crate::{Cause, Store, StoreError};
@@ -83,7 +83,7 @@ impl Store {
     /// [`ConfirmError::Refused`] with `seen_online` when the member was Online when a leader last looked, with
     /// `back_online` when another life of it was shown to the person; else of the database.
     pub async fn confirm_off(&self, word: &PersonsWord, stamp: &Stamp) -> Result<Confirmed, ConfirmError> {
-        let mut work = ConfirmOff { word, stamp, offset: self.clock_offset(), runs: 0 };
+        let mut work = ConfirmOff { word, stamp, offset: self.clock_offset() };
         Ok(self.transact(&mut work).await?)
     }
 
@@ -98,7 +98,24 @@ impl Store {
         reason: &str,
         stamp: &Stamp,
     ) -> Result<bool, ConfirmError> {
-        let mut work = Trust { member, by, reason, stamp, offset: self.clock_offset() };
+        let offset = self.clock_offset();
+        let mut work = Trust { member, by, reason, stamp, offset, unless_contradicted: false };
+        Ok(self.transact(&mut work).await?)
+    }
+
+    /// As [`Self::trust`], unless the latest drill of the member's BMC, as it is stored, contradicts the cluster.
+    ///
+    /// # Errors
+    /// [`ConfirmError::Refused`] with `distrusted` then; else of the database.
+    pub async fn trust_unless_contradicted(
+        &self,
+        member: &MemberName,
+        by: &Authority,
+        reason: &str,
+        stamp: &Stamp,
+    ) -> Result<bool, ConfirmError> {
+        let offset = self.clock_offset();
+        let mut work = Trust { member, by, reason, stamp, offset, unless_contradicted: true };
         Ok(self.transact(&mut work).await?)
     }
 
@@ -160,18 +177,25 @@ async fn lock(conn: &mut Conn, name: &MemberName, make: bool, offset: i64) -> Re
     if make && members.is_empty() {
         // A row to lock; it goes again if the word is refused.
         let new = Member::default();
-        member::insert(&mut tx, name, &new.model).await?;
+        member::insert(&mut tx, name, &new.model).await.map_err(made_meanwhile)?;
         members.insert(name.clone(), new);
     }
     let now = clock::read(conn, offset).await?;
     Ok(Held { now, order, members })
 }
 
+/// A leader that sees the member for the first time at this moment: with its row there, it is run again.
+fn made_meanwhile(mut fault: Fault) -> Fault {
+    if matches!(fault.class, Class::Unique(_)) {
+        fault.class = Class::Serialization;
+    }
+    fault
+}
+
 struct ConfirmOff<'a> {
     word: &'a PersonsWord,
     stamp: &'a Stamp,
     offset: i64,
-    runs: u32,
 }
 
 impl Work for ConfirmOff<'_> {
@@ -184,7 +208,6 @@ impl Work for ConfirmOff<'_> {
     }
 
     async fn lock(&mut self, conn: &mut Conn) -> Result<Held, Fault> {
-        self.runs += 1;
         lock(conn, &self.word.member, true, self.offset).await
     }
 
@@ -224,7 +247,7 @@ impl Work for ConfirmOff<'_> {
             let todo =
                 Todo::Assert { names: id_of_proof.to_string(), incarnation: *shown, kind: ProofKind::Person };
             let stamp = Stamp { change: id(stamp, "node"), ..stamp.clone() };
-            let found = node::look(&mut tx, name, &todo, stamp, self.runs > 1).await?;
+            let found = node::look(&mut tx, name, &todo, stamp).await?;
             let (mark, ready, warning) = node::settle(&before.fault, &todo, found);
             warnings.extend(warning);
             place = Some((mark, ready));
@@ -261,6 +284,7 @@ struct Trust<'a> {
     reason: &'a str,
     stamp: &'a Stamp,
     offset: i64,
+    unless_contradicted: bool,
 }
 
 impl Work for Trust<'_> {
@@ -281,6 +305,13 @@ impl Work for Trust<'_> {
         let Held { now, mut order, members } = held;
         if !members.get(*name).is_some_and(|member| member.model.distrusted) {
             return Ok(false);
+        }
+        // Nobody's word makes the BMC another one: it must have been read otherwise since.
+        if self.unless_contradicted
+            && let Some(last) = told::checks(conn, now).await?.remove(*name)
+            && last.found == told::found_word(Found::Contradiction)
+        {
+            return Err(Stop::Refused(ReasonCode::Distrusted));
         }
         let mut tx = Tx::of_a_person(conn, &mut order, now);
         member::trust(&mut tx, name).await?;

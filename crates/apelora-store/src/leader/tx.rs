@@ -46,11 +46,6 @@ impl Stop {
             })
         )
     }
-
-    /// Whether somebody else held a row for too long.
-    pub(super) fn is_a_wait(&self) -> bool {
-        matches!(self, Self::Fault(Fault { class: Class::LockWait | Class::Timeout, .. }))
-    }
 }
 
 /// What is locked, in the order in which it may be. Whoever keeps to it never waits for somebody who waits for them.

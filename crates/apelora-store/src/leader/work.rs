@@ -23,14 +23,8 @@ pub(super) trait Work: Send + Sync {
     /// What it comes to.
     type Out: Send;
 
-    /// Reads, decides and writes; ids come from `mint`, which gives the same ones each time. With `in_passing`, an
-    /// earlier run waited in vain for a row: what can be left for later is left.
-    fn run(
-        &self,
-        tx: &mut Fenced,
-        mint: &mut Mint,
-        in_passing: bool,
-    ) -> impl Future<Output = Result<Self::Out, Stop>> + Send;
+    /// Reads, decides and writes; ids come from `mint`, which gives the same ones each time.
+    fn run(&self, tx: &mut Fenced, mint: &mut Mint) -> impl Future<Output = Result<Self::Out, Stop>> + Send;
 }
 
 /// Makes the ids of one write, which follow from the id of the change.
@@ -91,9 +85,9 @@ impl Leader {
         let give_up = Instant::now() + total;
         let change = self.next_change();
         let counters = self.store.counters();
-        let (mut tries, mut in_passing) = (0, false);
+        let mut tries = 0;
         loop {
-            let prepared = timeout_at(give_up, self.prepare(pools, work, change, in_passing)).await;
+            let prepared = timeout_at(give_up, self.prepare(pools, work, change)).await;
             let stop = match prepared {
                 Ok(Ok((tx, out, doubts))) => match tx.commit().await {
                     Ok(()) => return Ok(Kept { out, found: self.settled(doubts) }),
@@ -125,7 +119,6 @@ impl Leader {
                     if stop.may_pass() && tries + 1 < TRIES && Instant::now() < give_up =>
                 {
                     tries += 1;
-                    in_passing |= stop.is_a_wait();
                     counters.count(&fault.class);
                     tracing::debug!(%fault, tries, "a write of the leader is run again");
                     tokio::time::sleep(chance::pause(tries)).await;
@@ -148,13 +141,12 @@ impl Leader {
         pools: &Pools,
         work: &W,
         change: Uuid,
-        in_passing: bool,
     ) -> Result<(Fenced, W::Out, Vec<(Uuid, bool)>), Stop> {
         let conn = pools.writer(Some(self.config.limits.lease_statement)).await?;
         let mut tx = Fenced::begin(conn, self.author(), self.store.clock_offset()).await?;
         let ran = async {
             let doubts = self.ask_about_doubts(&mut tx).await?;
-            let out = work.run(&mut tx, &mut Mint::new(change), in_passing).await?;
+            let out = work.run(&mut tx, &mut Mint::new(change)).await?;
             Ok((out, doubts))
         };
         match ran.await {

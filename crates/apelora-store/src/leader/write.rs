@@ -40,7 +40,7 @@ pub(super) struct Made {
 impl Work for Machine<'_> {
     type Out = Made;
 
-    async fn run(&self, tx: &mut Fenced, mint: &mut Mint, in_passing: bool) -> Result<Made, Stop> {
+    async fn run(&self, tx: &mut Fenced, mint: &mut Mint) -> Result<Made, Stop> {
         let Self { write, author, config } = self;
         let by = (author.epoch, author.holder);
         let scene = Scene::load(tx, by, write, &config.limits, &config.power_locking_types).await?;
@@ -71,7 +71,7 @@ impl Work for Machine<'_> {
             }
             _ => {}
         }
-        let nodes = change.look_at_nodes(&todos, &config.host, in_passing).await?;
+        let nodes = change.look_at_nodes(&todos, &config.host).await?;
         change.tell(&nodes).await?;
         change.make_nodes(nodes).await?;
         let warnings = change.warnings;
@@ -224,12 +224,11 @@ impl Change<'_> {
         &mut self,
         todos: &Todos,
         host: &str,
-        in_passing: bool,
     ) -> Result<BTreeMap<MemberName, Place>, Fault> {
         let mut places = BTreeMap::new();
         for (name, todo) in todos {
             let stamp = self.mint.stamp(self.tx.now(), host);
-            let found = node::look(&mut self.tx.tx(), name, todo, stamp, in_passing).await?;
+            let found = node::look(&mut self.tx.tx(), name, todo, stamp).await?;
             let before = self.scene.members.get(name).map(|m| m.fault.clone()).unwrap_or_default();
             let (mark, ready, warning) = node::settle(&before, todo, found);
             self.warnings.extend(warning);
@@ -251,6 +250,9 @@ impl Change<'_> {
             rows.push(self.author.row(self.mint.next(), at, told, about));
         }
         table::insert_rows(self.tx.conn(), rows).await?;
+        if matches!(self.write, Write::ReadBack(_)) {
+            return Ok(());
+        }
         let mut subjects: BTreeSet<&MemberName> = self.scene.members.keys().collect();
         subjects.extend(self.scene.model.members.keys());
         subjects.extend(self.rows.iter().map(|row| &row.member));

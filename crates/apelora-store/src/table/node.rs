@@ -1,7 +1,7 @@
 //! `nodes`.
 
 use apelora_maintenance::Plan;
-use sea_query::{Cond, Expr, ExprTrait, LockType, Order, Query, SelectStatement, SimpleExpr};
+use sea_query::{Cond, Expr, ExprTrait, LockBehavior, LockType, Order, Query, SelectStatement, SimpleExpr};
 use time::PrimitiveDateTime;
 
 use super::page::{Position, SortKey, page};
@@ -56,6 +56,15 @@ pub(crate) async fn read(
 /// Every column of one node, under its lock.
 pub(crate) async fn lock(conn: &mut Conn, key: &NodeKey) -> Result<Option<NodeRow>, Fault> {
     let select = select(NodeColumn::ALL).and_where(is(key)).lock(LockType::Update).take();
+    Ok(rows(conn, &select, NodeColumn::ALL).await?.pop())
+}
+
+/// As [`lock`], but a node that somebody else has locked is passed over, as if it were not there.
+pub(crate) async fn lock_unless_locked(conn: &mut Conn, key: &NodeKey) -> Result<Option<NodeRow>, Fault> {
+    let select = select(NodeColumn::ALL)
+        .and_where(is(key))
+        .lock_with_behavior(LockType::Update, LockBehavior::SkipLocked)
+        .take();
     Ok(rows(conn, &select, NodeColumn::ALL).await?.pop())
 }
 

@@ -9,6 +9,7 @@ mod commit;
 mod concurrency;
 mod foreign_rows;
 mod lab;
+mod leader;
 mod paging;
 mod proxy;
 mod retention;

@@ -32,6 +32,7 @@ pub struct Proxy {
     pub config: StoreConfig,
     plan: Arc<Mutex<Vec<Break>>>,
     away: Arc<AtomicBool>,
+    stalled: Arc<AtomicBool>,
 }
 
 impl Proxy {
@@ -44,7 +45,8 @@ impl Proxy {
         let config = StoreConfig::new(DatabaseUrl::parse(&url).unwrap());
         let plan: Arc<Mutex<Vec<Break>>> = Arc::default();
         let away = Arc::new(AtomicBool::new(false));
-        let proxy = Self { config, plan: plan.clone(), away: away.clone() };
+        let stalled = Arc::new(AtomicBool::new(false));
+        let proxy = Self { config, plan: plan.clone(), away: away.clone(), stalled: stalled.clone() };
         let (server, engine) = (server.to_owned(), lab.engine);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -52,7 +54,7 @@ impl Proxy {
                     continue;
                 }
                 let server = TcpStream::connect(&server).await.unwrap();
-                tokio::spawn(carry(engine, client, server, plan.clone(), away.clone()));
+                tokio::spawn(carry(engine, client, server, plan.clone(), away.clone(), stalled.clone()));
             }
         });
         proxy
@@ -66,6 +68,11 @@ impl Proxy {
     /// Whether all of it has happened.
     pub fn is_done(&self) -> bool {
         self.plan.lock().unwrap().is_empty()
+    }
+
+    /// From now on, or not any more, what the server answers is kept back.
+    pub fn stall(&self, stalled: bool) {
+        self.stalled.store(stalled, Ordering::SeqCst);
     }
 
     pub fn come_back(&self) {
@@ -96,6 +103,7 @@ async fn carry(
     server: TcpStream,
     plan: Arc<Mutex<Vec<Break>>>,
     away: Arc<AtomicBool>,
+    stalled: Arc<AtomicBool>,
 ) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
@@ -132,6 +140,9 @@ async fn carry(
             }
             read = from_server.read(&mut down) => {
                 let Ok(read @ 1..) = read else { return };
+                while stalled.load(Ordering::SeqCst) {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
                 if away.load(Ordering::SeqCst) || to_client.write_all(&down[..read]).await.is_err() { return }
             }
         }

@@ -22,7 +22,7 @@ pub(crate) enum Database {
 
 /// A leadership: the right to write.
 pub(crate) enum Term {
-    Leader(Leader),
+    Leader(Box<Leader>),
     #[cfg(test)]
     Scripted(super::scripted::Term),
 }
@@ -37,7 +37,8 @@ impl Database {
             Self::Store(both) => {
                 let (store, config) = &**both;
                 let won = store.campaign(config, me, clock).await;
-                won.map(|leader| leader.map(Term::Leader)).map_err(|failure| failure.to_string())
+                won.map(|leader| leader.map(|leader| Term::Leader(Box::new(leader))))
+                    .map_err(|failure| failure.to_string())
             }
             #[cfg(test)]
             Self::Scripted(base) => base.campaign(me, clock).await.map(|term| term.map(Term::Scripted)),

@@ -17,6 +17,9 @@ use crate::metrics::Renewal;
 
 /// A loop that has not moved for so many intervals between two passes is stuck.
 const STUCK_AFTER_PASSES: u32 = 3;
+/// How much earlier than it must a renewal begins. The figures leave nothing to spare: a lease that is renewed exactly in
+/// time covers a send exactly, and a timer and an answer always take a moment.
+const EARLIER: Duration = Duration::from_secs(1);
 /// The pause after a renewal that failed.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -49,7 +52,8 @@ pub(super) async fn keep(
     answers: Answers,
 ) {
     let limits = &outside.config.limits;
-    let mut next = Instant::now() + limits.lease_renewal;
+    let due = limits.lease_renewal.saturating_sub(EARLIER);
+    let mut next = Instant::now() + due;
     loop {
         tokio::select! {
             () = sleep_until(next) => {}
@@ -61,13 +65,14 @@ pub(super) async fn keep(
             next = Instant::now() + AGAIN;
             continue;
         }
+        let began = Instant::now();
         // The store has its own, shorter limit; this one holds whatever happens there.
         let renewed = timeout(limits.lease_statement * 2, term.renew()).await;
         match renewed.unwrap_or(Err(CommitError::Unknown)) {
             Ok(deadline) => {
                 outside.metrics.renewal(Renewal::Renewed);
                 answers.send(Answer::Renewed(deadline));
-                next = Instant::now() + limits.lease_renewal;
+                next = began + due;
             }
             Err(CommitError::Deposed) => {
                 outside.metrics.renewal(Renewal::Deposed);

@@ -2,7 +2,8 @@
 
 pub(crate) mod bmcs;
 mod checks;
-mod independent;
+mod independent_ipmi;
+mod independent_redfish;
 mod lab_vms;
 mod permits;
 mod power;

@@ -44,7 +44,7 @@ impl DemoCluster {
         Ok(Self { site, broken: Arc::default(), told })
     }
 
-    /// The environment of a worker for this cluster, without the passwords.
+    /// The variables that a worker for this cluster needs, without the passwords' values.
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
         let site = &self.site;
         let path = |path: std::path::PathBuf| path.into_os_string();

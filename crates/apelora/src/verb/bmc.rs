@@ -128,13 +128,18 @@ fn text(rows: &[CheckRow]) -> String {
     let mut text = table.text(columns());
     for row in rows {
         if let Some(failure) = &row.failure {
-            let detail =
-                if failure.detail.is_empty() { String::new() } else { format!(" ({})", failure.detail) };
-            let line = format!("{}: {}{detail} {}", row.member, failure.sentence, failure.remedy);
-            text.push_str(&format!("\n\n{}", printable(&line)));
+            text.push_str(&format!(
+                "\n\n{}: {}",
+                printable(row.member.as_str()),
+                printable(&failure.sentence)
+            ));
+            if !failure.detail.is_empty() {
+                text.push_str(&format!("\n    found: {}", printable(&failure.detail)));
+            }
+            text.push_str(&format!("\n    to do: {}", printable(&failure.remedy)));
         }
         for advice in &row.advice {
-            text.push_str(&format!("\n\n{}", printable(&format!("{}: advice: {advice}", row.member))));
+            text.push_str(&format!("\n\n{}, advice: {}", printable(row.member.as_str()), printable(advice)));
         }
     }
     text
@@ -143,6 +148,8 @@ fn text(rows: &[CheckRow]) -> String {
 /// What is worth knowing about a BMC beside the result.
 fn details(row: &CheckRow) -> String {
     let suite = row.suite.map(|suite| format!("cipher suite {suite}"));
-    let parts = [row.vendor.clone(), row.system.clone(), suite, row.privilege.clone(), row.reported.clone()];
+    // The path of a system that the map names stands in its target.
+    let system = row.system.clone().filter(|system| !row.target.ends_with(system.as_str()));
+    let parts = [row.vendor.clone(), system, suite, row.privilege.clone(), row.reported.clone()];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -99,8 +99,8 @@ fn text(rows: &[LeaseRow]) -> String {
         );
         for reason in row.reasons.iter().filter(|reason| reason.remedy.is_some()) {
             let remedy = reason.remedy.unwrap_or_default();
-            let line = format!("{whose}: {}: {} To do: {remedy}.", reason.code, reason.sentence);
-            text.push_str(&format!("\n{}", printable(&line)));
+            let line = format!("{whose}, {}: {}", reason.code, reason.sentence);
+            text.push_str(&format!("\n\n{}\n    to do: {}", printable(&line), printable(remedy)));
         }
     }
     text

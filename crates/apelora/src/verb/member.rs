@@ -105,7 +105,7 @@ fn verdict(member: &Member) -> String {
         (Some(action), Some(judged)) if judged.reasons.is_empty() => words.push(action.clone()),
         (Some(action), Some(judged)) => words.push(format!("{action}: {}", judged.reasons.join(", "))),
         (None, Some(judged)) => {
-            words.push(format!("not known (was {} {})", judged.action, ago(judged.age_secs)))
+            words.push(format!("not known (was {} {})", judged.action, ago(judged.age_secs)));
         }
         _ => words.push("not known".to_owned()),
     }
@@ -305,7 +305,7 @@ pub(super) fn trust(options: TrustBmc, environment: Environment) -> Result<(), F
     let sentence = if trusted.known.was_distrusted {
         format!("The BMC of {} is trusted again.", options.member)
     } else {
-        format!("The BMC of {} was not distrusted; your word is in the audit trail.", options.member)
+        format!("The BMC of {} was not distrusted; nothing was changed.", options.member)
     };
     remote::done(format, &sentence, &trusted.json)
 }

@@ -39,9 +39,18 @@ pub(super) fn run(options: Worker, environment: Vec<(OsString, OsString)>) -> Re
         let config = of(settings, providers, leases, options.dry_run, provenance);
         let worker = bind(config, store.clone(), secrets(), None).await?;
         tracing::info!("the worker's health and metrics are at {}", worker.url());
-        worker.serve(stop).await;
+        let mut asked = false;
+        let told = async {
+            stop.await;
+            asked = true;
+        };
+        worker.serve(told).await;
         server::close(&store).await;
-        Ok(())
+        if asked {
+            Ok(())
+        } else {
+            Err(Failure::Failed("the worker ended by itself; the log has the cause".to_owned()))
+        }
     })
 }
 

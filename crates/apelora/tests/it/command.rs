@@ -83,8 +83,8 @@ fn help_is_on_the_standard_output_and_names_every_verb() {
     let help = run(here.path(), &[], &["--help"]);
     assert_eq!((help.code, help.err.as_str()), (0, ""));
     for verb in [
-        "server", "db", "demo", "node", "history", "policy", "member", "bmc", "fence", "audit", "settings",
-        "version",
+        "server", "worker", "db", "demo", "node", "history", "policy", "member", "bmc", "fence", "lease",
+        "audit", "settings", "version",
     ] {
         assert!(help.out.contains(&format!("\n  {verb} ")), "{verb} in {}", help.out);
     }
@@ -126,6 +126,12 @@ fn wrong_usage_is_exit_code_2_on_the_standard_error() {
         &["policy", "check", "--entry-scope", "owner"],
         &["policy", "check", "--system", "--project", "p"],
         &["fence", "replay", "x"],
+        &["worker", "--bmc-secret-s1", "x"],
+        &["bmc"],
+        &["bmc", "check", "s1", "s2"],
+        &["lease"],
+        &["demo", "break"],
+        &["demo", "burn", "s3"],
         &["fence", "explain"],
         &["member"],
         &["member", "show"],

@@ -6,7 +6,7 @@ use crate::command::{apelora, folder};
 use crate::running::{Running, address, request};
 
 #[test]
-fn the_first_printed_address_serves_a_dozen_nodes_and_nothing_stays() {
+fn the_first_printed_address_serves_the_fleet_and_nothing_stays() {
     let here = folder();
     let temporary = folder();
     let at_home = temporary.path().to_str().unwrap();
@@ -20,7 +20,7 @@ fn the_first_printed_address_serves_a_dozen_nodes_and_nothing_stays() {
         assert_eq!(status, 200, "{body}");
         let nodes: serde_json::Value = serde_json::from_str(&body).unwrap();
         let nodes = nodes["nodes"].as_array().unwrap();
-        assert_eq!(nodes.len(), 12);
+        assert_eq!(nodes.len(), 16);
         assert!(nodes.iter().filter(|n| n["owner"].is_string()).count() > 6, "{body}");
         assert!(nodes.iter().filter(|n| n["lessee"].is_string()).count() > 3, "{body}");
         let mut seen = std::collections::BTreeSet::new();

@@ -3,11 +3,14 @@
 // Helpers of tests panic like tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bmc;
 mod command;
 mod db;
 mod demo;
+mod demo_cluster;
 mod disk;
 mod fence;
+mod lease;
 mod maintenance;
 mod members;
 mod nodes;

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// Ends a test that would hang; no test passes because of it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A process that is killed when the test ends.
 pub(crate) struct Running {
@@ -27,6 +27,15 @@ impl Running {
     /// The next line of the standard output that holds this.
     pub(crate) fn out(&self, wanted: &str) -> String {
         next(&self.out, wanted)
+    }
+
+    /// The lines of the standard output up to the one with which each of these was there, in whatever order.
+    pub(crate) fn out_all(&self, wanted: &[&str]) {
+        let mut missing = wanted.to_vec();
+        while !missing.is_empty() {
+            let line = next_of(&self.out, &missing);
+            missing.retain(|wanted| !line.contains(wanted));
+        }
     }
 
     /// The next line of the standard error that holds this.
@@ -64,10 +73,17 @@ fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
 }
 
 fn next(from: &Receiver<String>, wanted: &str) -> String {
+    next_of(from, &[wanted])
+}
+
+/// The next line that holds one of these.
+fn next_of(from: &Receiver<String>, wanted: &[&str]) -> String {
     let mut seen = String::new();
     loop {
         match from.recv_timeout(PATIENCE) {
-            Ok(line) if line.contains(wanted) => return line.trim_end().to_owned(),
+            Ok(line) if wanted.iter().any(|wanted| line.contains(wanted)) => {
+                return line.trim_end().to_owned();
+            }
             Ok(line) => seen.push_str(&line),
             Err(why) => panic!("no line with {wanted:?} ({why}); there were:\n{seen}"),
         }

@@ -79,6 +79,18 @@ fn a_schema_that_is_not_known_is_refused() {
     assert!(done.err.contains("Run a newer apelora"), "{done:?}");
 }
 
+/// Leases that end a whole life (30 s, in microseconds) after their last renewal: one that was given back ends earlier.
+fn leases_kept(database: &Path) -> i64 {
+    let url = format!("sqlite://{}", database.display());
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let mut conn = SqliteConnection::connect(&url).await.unwrap();
+        let kept = "SELECT COUNT(*) FROM apelora_leader_lease WHERE expires_at - renewed_at >= 30000000";
+        let kept: i64 = sqlx::query_scalar(kept).fetch_one(&mut conn).await.unwrap();
+        conn.close().await.unwrap();
+        kept
+    })
+}
+
 fn pretend_a_later_version(database: &Path) {
     let url = format!("sqlite://{}", database.display());
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -109,6 +121,7 @@ fn it_serves_its_health_until_it_is_asked_to_stop_and_another_one_leads_at_once(
         let (code, out, err) = worker.stop(signal);
         assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
         assert!(!err.contains("calvin"), "{err}");
+        assert_eq!(leases_kept(&here.path().join("apelora.db")), 0);
     }
 }
 

@@ -21,8 +21,20 @@ fn rows(
     (rows, second)
 }
 
+/// The page that explains the rows.
+fn page() -> String {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/storage-leases.md");
+    std::fs::read_to_string(&page).unwrap_or_else(|e| panic!("{}: {e}", page.display()))
+}
+
+/// The words of the reasons, all of which are explained.
 fn codes(row: &LeaseRow) -> Vec<&str> {
-    row.reasons.iter().map(|r| r.code).collect()
+    let page = page();
+    let codes: Vec<_> = row.reasons.iter().map(|r| r.code).collect();
+    for code in &codes {
+        assert!(page.contains(&format!("`{code}`")), "docs/storage-leases.md lacks `{code}`");
+    }
+    codes
 }
 
 fn dead() -> HostRow {
@@ -185,4 +197,13 @@ fn rows_are_json_for_programs() {
     let json = serde_json::to_value(&row).unwrap();
     assert_eq!((&json["state"], &json["proves"]), (&"DEAD".into(), &"one_of_two".into()));
     assert_eq!((&json["member"], &json["reasons"][0]["code"]), (&"b".into(), &"first_reading".into()));
+}
+
+#[test]
+fn the_file_of_the_page_is_valid() {
+    let page = page();
+    let (_, json) = page.split_once("```json\n").unwrap();
+    let (json, _) = json.split_once("```").unwrap();
+    let config = LeaseConfig::parse(json.as_bytes()).unwrap();
+    assert_eq!((config.members.len(), config.members[&"s3".into()].watchdog), (3, false));
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use apelora_fencing::Clock;
 use apelora_fencing::view::{Healing, SecondView};
+use apelora_lab::incus::InstancePlan;
 use apelora_lab::site::{Site, SitePlan};
 use tempfile::TempDir;
 
@@ -95,6 +96,34 @@ async fn healing_that_is_on_overrules_the_attestation() {
     let config = IncusConfig { healing_off: true, ..incus(&site) };
     assert_eq!(cluster(&config).look(&clock).await.healing, Healing::On);
     drop(pace);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_where_is_kept_while_it_can_be_asked() {
+    let instances = [
+        InstancePlan::new("default", "web", "s3").memory(512),
+        InstancePlan::new("default", "cache", "s3").on_pool("local"),
+        InstancePlan::new("default", "db", "s1").autostart(false),
+    ];
+    let (site, _folder) = site(|plan| plan.cluster.instances = instances.to_vec()).await;
+    let rig = Rig::new();
+    let pace = at_pace(20);
+    let config = incus(&site);
+    let worker = rig.start_through(move |outside| outside.cluster = cluster(&config));
+    rig.wait(120, "every member's instances", |rig| rig.base.inventory.lock().unwrap().len() == 4).await;
+    let of = |member: &str| rig.base.inventory.lock().unwrap()[&member.into()].clone();
+    assert!(of("s2").is_empty());
+    assert!(
+        matches!(&of("s1")[..], [db] if db.name == "db" && db.autostart == Some(false) && db.was_running)
+    );
+    let s3 = of("s3");
+    assert!(matches!(&s3[..], [cache, web] if !cache.shared_storage && web.shared_storage), "{s3:?}");
+    assert!(s3.iter().all(|i| i.was_running && !i.has_backups && !i.local_device), "{s3:?}");
+    // A dead member's instances have no configuration any more: what was known stays.
+    site.crash("s3").unwrap();
+    tokio::time::sleep(Duration::from_secs(150)).await;
+    assert_eq!(of("s3"), s3);
+    drop((worker, pace));
 }
 
 #[tokio::test(start_paused = true)]

@@ -52,7 +52,7 @@ fn text(url: &str, named: bool, apelora: &str) -> String {
          # another reason beside the boolean that a script has set\n\
          curl -s -H 'X-OpenStack-Ironic-API-Version: 1.116' -H 'Content-Type: application/json' -d '{{\"type\": \"hardware_failure\", \"reason\": \"disk 3\"}}' {url}/v1/nodes/rack1-n1/maintenance\n\
          \n\
-         Everything is in a temporary folder and goes with the demo. Ctrl-C ends it.\n\
+         Everything is in a temporary folder and goes with the demo. Ctrl-C ends it. What happens is told below, in UTC.\n\
          \n"
     )
 }

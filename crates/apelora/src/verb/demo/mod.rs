@@ -20,7 +20,9 @@ use tokio::sync::watch;
 
 use super::{server, worker};
 use crate::cli::Demo;
-use crate::config::{Flags, LogConfig, LogFormat, Sources, WorkerConfig as Settings, load};
+use crate::config::{
+    Flags, LogConfig, LogFormat, ServerConfig as ServerSettings, Sources, WorkerConfig as Settings, load,
+};
 use crate::demo::control::{Control, meeting_place};
 use crate::demo::{DemoCluster, populate, story};
 use crate::failure::Failure;
@@ -49,11 +51,11 @@ pub(super) fn run(options: Demo, environment: &[(OsString, OsString)]) -> Result
 
 async fn serve(folder: &Path, listen: Option<SocketAddr>, place: &Path) -> Result<(), Failure> {
     let stop = signals::stop_requested()?;
-    let url = DatabaseUrl::parse(&format!("sqlite://{}", folder.join("demo.db").display()))
-        .map_err(|e| Failure::because(&e))?;
-    let store = Store::connect(&StoreConfig::new(url)).await.map_err(|e| Failure::because(&e))?;
+    let url = format!("sqlite://{}", folder.join("demo.db").display());
+    let database = DatabaseUrl::parse(&url).map_err(|e| Failure::because(&e))?;
+    let store = Store::connect(&StoreConfig::new(database)).await.map_err(|e| Failure::because(&e))?;
     populate(&store, &hours_ago).await.map_err(|e| Failure::because(&e))?;
-    let server = bind(&store, listen).await?;
+    let server = bind(&store, &url, listen).await?;
 
     let (deeds, done) = unbounded_channel();
     let seed = u64::from_be_bytes(real::new_id().into_bytes()[..8].try_into().unwrap_or_default());
@@ -62,7 +64,7 @@ async fn serve(folder: &Path, listen: Option<SocketAddr>, place: &Path) -> Resul
         .map_err(|e| Failure::because(&e))?;
     let (notices, said) = unbounded_channel();
     let secrets = Arc::new(EnvironmentSecrets::new(cluster.secrets().clone()));
-    let worker = worker::bind(worker_config(&cluster)?, store.clone(), secrets, Some(notices)).await?;
+    let worker = worker::bind(worker_config(&cluster, &url)?, store.clone(), secrets, Some(notices)).await?;
 
     let url = server.url();
     let port = url.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or(USUAL_PORT);
@@ -102,15 +104,20 @@ async fn serve(folder: &Path, listen: Option<SocketAddr>, place: &Path) -> Resul
 }
 
 /// A worker for the simulated cluster, configured as any other one.
-fn worker_config(cluster: &DemoCluster) -> Result<WorkerConfig, Failure> {
-    let sources =
-        Sources::<Settings> { file: None, environment: cluster.environment(), flags: Flags::default() };
-    let (settings, provenance) = load(&sources)?;
+fn worker_config(cluster: &DemoCluster, url: &str) -> Result<WorkerConfig, Failure> {
+    let environment = cluster.environment().into_iter().chain(ours(url)).collect();
+    let (settings, provenance) =
+        load(&Sources::<Settings> { file: None, environment, flags: Flags::default() })?;
     let lab = ProviderSettings::default();
     let config = worker::of(settings, lab, LeaseConfig::default(), false, provenance);
     let pace = Pace { inventory: INVENTORY_EVERY, ..config.pace };
     // It runs on none of the cluster's servers, whatever this host is called.
-    Ok(WorkerConfig { host: HOST.to_owned(), node_name: None, pace, ..config })
+    Ok(WorkerConfig { node_name: None, pace, ..config })
+}
+
+/// What both processes are told.
+fn ours(url: &str) -> [(OsString, OsString); 2] {
+    [("APELORA_DATABASE_URL".into(), url.into()), ("APELORA_HOST".into(), HOST.into())]
 }
 
 /// A stamp of that many hours ago.
@@ -120,8 +127,15 @@ fn hours_ago(hours: i64) -> Stamp {
 }
 
 /// At the address that was asked for; else at the usual port; else at a free one.
-async fn bind(store: &Store, listen: Option<SocketAddr>) -> Result<Server, Failure> {
-    let at = |address| server::bind(ServerConfig::new(address, HOST), store.clone());
+async fn bind(store: &Store, url: &str, listen: Option<SocketAddr>) -> Result<Server, Failure> {
+    let at = async |address: SocketAddr| {
+        let listen = [("APELORA_LISTEN".into(), address.to_string().into())];
+        let environment = ours(url).into_iter().chain(listen).collect();
+        let (_, provenance) =
+            load(&Sources::<ServerSettings> { file: None, environment, flags: Flags::default() })?;
+        let config = ServerConfig { settings: provenance.effective, ..ServerConfig::new(address, HOST) };
+        server::bind(config, store.clone()).await
+    };
     match listen {
         Some(address) => at(address).await,
         None => match at((Ipv4Addr::LOCALHOST, USUAL_PORT).into()).await {

@@ -1,0 +1,5 @@
+//! The worker as a whole: a real database, and a simulated site that speaks the real protocols.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod night;
+mod whole;

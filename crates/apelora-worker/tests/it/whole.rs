@@ -1,0 +1,209 @@
+//! A worker with everything around it, on a time that runs faster than the real one.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use apelora_fencing::{BootTime, Clock};
+use apelora_lab::site::{Site, SitePlan};
+use apelora_store::{DatabaseUrl, Store, StoreConfig};
+use apelora_worker::secret::EnvironmentSecrets;
+use apelora_worker::{IncusConfig, Notice, Parts, WorkerConfig, bind};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tracing_subscriber::fmt::MakeWriter;
+use uuid::Uuid;
+
+/// Tokio's time as the boot clock.
+struct VirtualClock(Instant);
+
+impl Clock for VirtualClock {
+    fn boot(&self) -> BootTime {
+        BootTime::new(Duration::from_secs(5_000) + self.0.elapsed())
+    }
+}
+
+/// Lets tokio's paused time run so many times as fast as the real one. Sockets and the database do real work, which
+/// a time that jumps by itself would overtake.
+pub(crate) struct Pace(Arc<AtomicU32>, JoinHandle<()>);
+
+pub(crate) fn at_pace(times: u32) -> Pace {
+    let pace = Arc::new(AtomicU32::new(times));
+    let times = Arc::clone(&pace);
+    let running = tokio::spawn(async move {
+        loop {
+            // The time does not jump by itself while a blocking task is at work.
+            let began = std::time::Instant::now();
+            tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(2))).await.unwrap();
+            let real = began.elapsed().min(Duration::from_millis(10));
+            tokio::time::advance(real * times.load(Ordering::Relaxed)).await;
+        }
+    });
+    Pace(pace, running)
+}
+
+impl Pace {
+    pub(crate) fn set(&self, times: u32) {
+        self.0.store(times, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Pace {
+    fn drop(&mut self) {
+        self.1.abort();
+    }
+}
+
+/// Everything that is logged.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// A site, a database, and workers on them.
+pub(crate) struct Whole {
+    pub(crate) site: Site,
+    pub(crate) store: Store,
+    _folder: TempDir,
+    clock: Arc<VirtualClock>,
+}
+
+/// A worker that runs.
+pub(crate) struct Running {
+    pub(crate) url: String,
+    pub(crate) told: Vec<Notice>,
+    heard: mpsc::UnboundedReceiver<Notice>,
+    stop: oneshot::Sender<()>,
+    life: JoinHandle<()>,
+}
+
+pub(crate) async fn sqlite(path: &Path) -> Store {
+    let url = DatabaseUrl::parse(&format!("sqlite://{}", path.display())).unwrap();
+    Store::connect(&StoreConfig::new(url)).await.unwrap()
+}
+
+pub(crate) fn new_id() -> Uuid {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    Uuid::from_u64_pair(u64::from(std::process::id()), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+impl Whole {
+    pub(crate) async fn start(change: impl FnOnce(&mut SitePlan)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut plan = SitePlan::new(&["s1", "s2", "s3", "s4"], &folder.path().join("site"));
+        plan.cluster.offline_threshold = Duration::from_secs(11);
+        change(&mut plan);
+        let site = Site::start(plan).await.unwrap();
+        let store = sqlite(&folder.path().join("apelora.db")).await;
+        Self { site, store, _folder: folder, clock: Arc::new(VirtualClock(Instant::now())) }
+    }
+
+    pub(crate) fn config(&self) -> WorkerConfig {
+        let mut config = WorkerConfig::new("worker-1");
+        config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        config.incus = IncusConfig {
+            urls: self.site.incus_urls(),
+            client_cert: Some(self.site.client_cert()),
+            client_key: Some(self.site.client_key()),
+            server_cert: Some(self.site.server_cert()),
+            ..IncusConfig::default()
+        };
+        config.bmc_map = Some(self.site.bmc_map());
+        config
+    }
+
+    /// Starts a worker.
+    pub(crate) async fn work(&self, config: WorkerConfig) -> Running {
+        let (sender, heard) = mpsc::unbounded_channel();
+        let parts = Parts {
+            store: self.store.clone(),
+            clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            wall: Arc::new(|| Duration::from_secs(1_800_000_000)),
+            ids: Arc::new(new_id),
+            secrets: Arc::new(EnvironmentSecrets::new(self.site.secrets().clone())),
+            notices: Some(sender),
+        };
+        let worker = bind(config, parts).await.unwrap();
+        let url = worker.url();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let life = tokio::spawn(worker.serve(async {
+            let _ = stopped.await;
+        }));
+        Running { url, told: Vec::new(), heard, stop, life }
+    }
+}
+
+impl Running {
+    /// Waits until something is told, for ten minutes at most.
+    pub(crate) async fn hear(&mut self, what: &str, is: impl Fn(&Notice) -> bool) -> Notice {
+        let heard = tokio::time::timeout(Duration::from_secs(600), async {
+            loop {
+                let notice = self.heard.recv().await.expect("the worker is gone");
+                self.told.push(notice.clone());
+                if is(&notice) {
+                    return notice;
+                }
+            }
+        });
+        match heard.await {
+            Ok(notice) => notice,
+            Err(_) => panic!("never told: {what}\n{}", self.story()),
+        }
+    }
+
+    /// Waits until a notice with this word is told.
+    pub(crate) async fn hear_word(&mut self, word: &str) -> Notice {
+        self.hear(word, |notice| notice.word() == word).await
+    }
+
+    pub(crate) fn story(&self) -> String {
+        self.told.iter().map(|notice| format!("{notice}\n")).collect()
+    }
+
+    /// `GET` of one of its pages: the status and the body.
+    pub(crate) async fn get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.url.trim_start_matches("http://")).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: worker\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
+        (status, body)
+    }
+
+    pub(crate) async fn stop(self) {
+        let _ = self.stop.send(());
+        self.life.await.unwrap();
+    }
+}
