@@ -19,7 +19,7 @@ const PROCESSES: [Process; 7] = [
     ("bmc check", BmcCheckConfig::settings),
     ("lease check", LeaseCheckConfig::settings),
     ("db", DatabaseConfig::settings),
-    ("node, history", ClientSettings::settings),
+    ("node, history, member, bmc trust, fence explain, audit, settings", ClientSettings::settings),
     ("policy", PolicyConfig::settings),
 ];
 
