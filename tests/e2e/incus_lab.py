@@ -166,6 +166,23 @@ class Cluster:
             instance.counts()
         return instance
 
+    def recover(self):
+        """The next scenario begins with a cluster that is well and empty, and with servers that run nothing unseen."""
+        self.heal_all()
+        listed = {(one['location'], instance_title(one['project'], one['name']))
+                  for one in self.ask('GET', '/1.0/instances?recursion=1&all-projects=true')}
+        unseen = {member for member, title in self.running() - listed}
+        if unseen:
+            for member in unseen:
+                self.script('poweroff', member)
+            self.heal_all()
+        self.clear()
+
+    def heal_all(self):
+        for member in MEMBERS:
+            self.script('heal', member)
+        eventually(self.all_online, 120, 'the cluster is well again')
+
     def clear(self):
         """Deletes every instance."""
         for one in self.ask('GET', '/1.0/instances?recursion=1&all-projects=true'):
@@ -185,6 +202,11 @@ class Cluster:
                     if seen:
                         found.add(seen.groups())
         return found
+
+
+def instance_title(project, name):
+    """What the container is called outside of Incus."""
+    return name if project == 'default' else f'{project}_{name}'
 
 
 class Instance:
@@ -221,8 +243,8 @@ class Instance:
 
     def where(self):
         """The members that it really runs on."""
-        name = self.name if self.project == 'default' else f'{self.project}_{self.name}'
-        return sorted(member for member, title in self.cluster.running() if title == name)
+        title = instance_title(self.project, self.name)
+        return sorted(member for member, running in self.cluster.running() if running == title)
 
 
 class Life:
@@ -416,11 +438,7 @@ class Site:
 
     def __exit__(self, *failure):
         self.closing.close()
-        # The next scenario begins with a cluster that is well.
-        for member in MEMBERS:
-            self.cluster.script('heal', member)
-        eventually(self.cluster.all_online, 90, 'the cluster is well again')
-        self.cluster.clear()
+        self.cluster.recover()
 
     def end_processes(self):
         for worker in self.workers:
