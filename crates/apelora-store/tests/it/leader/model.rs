@@ -293,7 +293,7 @@ fn is_same(a: &Persisted, b: &Persisted) -> bool {
 
 /// One sequence; another seed gives another one.
 const SEED: u64 = 1;
-const STEPS: usize = 500;
+const STEPS: usize = 400;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn random_writes_come_to_the_same_as_in_memory() {

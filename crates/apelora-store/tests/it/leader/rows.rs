@@ -45,6 +45,7 @@ pub fn instance(name: &str, member: &str) -> Instance {
         member: member.into(),
         architecture: "x86_64".into(),
         autostart: Some(true),
+        priority: -3,
         was_running: true,
         evacuate: Evacuate::Migrate,
         ephemeral: false,

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use apelora_fencing::Clock;
 use apelora_fencing::recovery::Step;
 use apelora_lab::incus::{ApiFault, InstancePlan, Lease};
 
@@ -99,12 +98,7 @@ async fn a_person_who_was_wrong_is_told_loudly_when_the_member_is_back() {
     lab.cluster.cut("s3").unwrap();
     pass(90).await;
     assert!(!lab.rig.is_fenced("s3") && lab.rows().is_empty(), "nothing without a proof");
-    {
-        let mut store = lab.rig.base.store.lock().unwrap();
-        let now = lab.rig.clock.boot().since_boot();
-        let shown = store.read(now).members[&"s3".into()].incarnation;
-        store.confirm_off(now, &"s3".into(), shown).unwrap();
-    }
+    lab.person_says_off("s3");
     lab.ended(60, 1).await;
     assert_eq!(lab.runs("default", "db").len(), 2, "the person was wrong");
     lab.heal("s3");
