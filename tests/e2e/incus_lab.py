@@ -30,14 +30,14 @@ PREFIX = 'apelora-incus.'
 PROJECT = 'shop'
 
 
-def unused_network():
-    """The third number of a network for clients that no other lab on this machine has."""
+def unused_network(ours):
+    """The third number of a network for clients that no other lab on this machine has. The last one is of scripts/lab."""
     taken = subprocess.run(['ip', '-4', '-o', 'addr'], capture_output=True, text=True, check=True).stdout
-    for step in range(256):
-        number = (os.getpid() + step) % 256
-        if f'198.19.{number}.' not in taken:
+    for step in range(255):
+        number = (os.getpid() + step) % 255
+        if f'198.19.{number}.' not in taken and number not in ours:
             return number
-    raise AssertionError('256 labs run on this machine')
+    raise AssertionError('255 labs run on this machine')
 
 
 class Socket(http.client.HTTPConnection):
@@ -60,13 +60,16 @@ class Refused(Exception):
 class Cluster:
     """The cluster, in a folder of its own. Everything is ended and removed by `end`, whatever has happened."""
 
+    networks = []
+
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix=PREFIX, dir='/tmp'))
         # A run that was killed leaves a lab that belongs to nobody: this says whose it is.
         (self.folder / 'owner').write_text(str(os.getpid()))
-        network = unused_network()
+        network = unused_network(self.networks)
+        self.networks.append(network)
         self.environment = dict(
-            os.environ, INCUS_LAB_TAG=f'ap{os.getpid()}', INCUS_LAB_NET1=f'198.18.{network}',
+            os.environ, INCUS_LAB_TAG=f'ap{os.getpid()}{"abc"[len(self.networks) - 1]}', INCUS_LAB_NET1=f'198.18.{network}',
             INCUS_LAB_NET2=f'198.19.{network}', INCUS_LAB_OFFLINE_THRESHOLD=str(OFFLINE_THRESHOLD),
             INCUS_LAB_LEASE_SECS=str(LEASE))
         self.settings = {}
@@ -181,6 +184,10 @@ class Cluster:
     def heal_all(self):
         for member in MEMBERS:
             self.script('heal', member)
+        eventually(lambda: all(self.statuses(member) for member in MEMBERS), 120, 'every member answers again')
+        for member, status in self.statuses().items():
+            if status == 'Evacuated':
+                self.ask('POST', f'/1.0/cluster/members/{member}/state', {'action': 'restore'}, member=member, limit=90)
         eventually(self.all_online, 120, 'the cluster is well again')
 
     def clear(self):
@@ -198,7 +205,7 @@ class Cluster:
             if entry.name.isdigit():
                 with contextlib.suppress(OSError):
                     title = (entry / 'cmdline').read_bytes().rstrip(b'\0 ').decode(errors='replace')
-                    seen = re.fullmatch(rf'\[lxc monitor\] {self.folder}/(m\d)/containers (\S+)', title)
+                    seen = re.fullmatch(rf'\[lxc monitor\] {re.escape(str(self.folder))}/(m\d)/containers (\S+)', title)
                     if seen:
                         found.add(seen.groups())
         return found
@@ -414,8 +421,8 @@ class Watch(threading.Thread):
 class Site:
     """The whole of it for one scenario: a fresh database, a server, a worker, BMCs, instances on a cluster that is well."""
 
-    def __init__(self, cluster, work, database, restricted=False):
-        self.cluster, self.work, self.database = cluster, work, database
+    def __init__(self, name, cluster, work, database, restricted=False):
+        self.name, self.cluster, self.work, self.database = name, cluster, work, database
         self.instances, self.workers, self.closing = [], [], contextlib.ExitStack()
         self.restricted = restricted
         self.began = None
@@ -444,6 +451,9 @@ class Site:
         for worker in self.workers:
             if worker.is_alive():
                 worker.kill()
+
+    def say(self, text):
+        print(f'# {self.name}: {text}', flush=True)
 
     def make(self, name, member, **more):
         instance = self.cluster.make(name, member, **more)
@@ -523,7 +533,7 @@ class Site:
                  ('machine gone', off[-1] if off else None), ('proven off', first('fenced')),
                  ('first start', min(ends, default=None)), ('last start', max(ends, default=None))]
         shown = ', '.join(f'{what} {at - self.began:.1f}' for what, at in marks if at)
-        print(f'# {member}, seconds after the fault: {shown}', flush=True)
+        self.say(f'{member}, seconds after the fault: {shown}')
 
     # What must hold in the end
 
@@ -536,7 +546,7 @@ class Site:
             wrong = ran_once(lines)
             assert not wrong, f'{instance}: ' + '; '.join(wrong)
             counted += len(lines)
-        print(f'# {len(self.instances)} instances wrote {counted} numbers, each once', flush=True)
+        self.say(f'{len(self.instances)} instances wrote {counted} numbers, each once')
 
     def runs_elsewhere(self, instance, than):
         """It runs on exactly one member, which is another one, and counts there from what it had stored."""

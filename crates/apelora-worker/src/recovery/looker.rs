@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::shell::Cluster;
 
 /// What asking for one instance may take: the question is forwarded to its member, and hangs for 10 s when that is gone,
-/// on a real cluster for a minute after it is Offline too. The list of all instances answers at once then.
+/// also half a minute after it is Offline. The list of all instances answers at once then.
 const ONE_LIMIT: Duration = Duration::from_secs(2);
 /// What the list of all instances may take (tests/data/incus/README.md section 6).
 const LIST_LIMIT: Duration = Duration::from_secs(35);
