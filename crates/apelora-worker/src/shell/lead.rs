@@ -29,6 +29,8 @@ use crate::recovery::{self, Recovery};
 
 /// A leading loop compares its clocks at least this often: timers stand still in a suspend, the lease does not.
 const TICK: Duration = Duration::from_secs(1);
+/// No timer is exact to less than this.
+const SHORTEST_NAP: Duration = Duration::from_millis(1);
 /// How long conversations may take to end when the role is over.
 const CLOSING_LIMIT: Duration = Duration::from_secs(4);
 /// How long giving the lease back may take.
@@ -153,7 +155,7 @@ impl Lead {
         while self.ended.is_none() {
             let now = self.outside.clock.boot();
             self.progress.report(now);
-            let nap = self.wake.map_or(TICK, |at| at.since(now)).min(TICK);
+            let nap = self.wake.map_or(TICK, |at| at.since(now)).clamp(SHORTEST_NAP, TICK);
             let answer = tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => {

@@ -45,18 +45,13 @@ pub(crate) async fn live(outside: Arc<Outside>, mut stop: watch::Receiver<bool>)
         outside,
     };
     while !*stop.borrow() {
-        let again = tokio::select! {
+        let won = tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => return,
             won = follower.campaign() => won,
         };
-        let Some(term) = again else {
-            let pause = follower.pause();
-            tokio::select! {
-                biased;
-                _ = stop.wait_for(|stop| *stop) => return,
-                () = sleep(pause) => {}
-            }
+        let Some(term) = won else {
+            follower.rest(&mut stop).await;
             continue;
         };
         let lead = Lead::new(
@@ -68,8 +63,8 @@ pub(crate) async fn live(outside: Arc<Outside>, mut stop: watch::Receiver<bool>)
         );
         let left = lead.run(&mut stop).await;
         follower.back(left.why, left.own_host, left.story);
-        if left.why != SteppedDown::OwnHostLearnt && left.why != SteppedDown::Stopped {
-            sleep(follower.pause()).await;
+        if left.why != SteppedDown::OwnHostLearnt {
+            follower.rest(&mut stop).await;
         }
     }
 }
@@ -133,7 +128,16 @@ impl Follower {
             }
         }
         self.barred = why == SteppedDown::Machine(Why::OwnHostOffline);
-        self.outside.health.following(self.outside.clock.boot());
+        self.outside.health.hindered(format!("it leads no more: {why}"));
+    }
+
+    /// Waits until the next attempt, or until told to stop.
+    async fn rest(&self, stop: &mut watch::Receiver<bool>) {
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => {}
+            () = sleep(self.pause()) => {}
+        }
     }
 
     /// The time until the next attempt.

@@ -55,6 +55,8 @@ pub(crate) struct BaseFaults {
     pub(crate) away: bool,
     /// The next so many answers to writes of a record are lost after the write was made.
     pub(crate) lose_answers: u32,
+    /// The next so many writes of a record hang before they are made.
+    pub(crate) hang_writes: u32,
     /// Permits are written, and then the task that waits for one panics.
     pub(crate) panic_at_permit: bool,
 }
@@ -140,6 +142,15 @@ impl Term {
     }
 
     pub(crate) async fn commit(&self, write: Write) -> Written<Committed> {
+        let hangs = {
+            let mut faults = self.base.faults.lock().unwrap();
+            let hangs = faults.hang_writes > 0 && write.record().is_some();
+            faults.hang_writes -= u32::from(hangs);
+            hangs
+        };
+        if hangs {
+            std::future::pending::<()>().await;
+        }
         if self.base.answer().await.is_err() {
             return (Err(CommitError::Unavailable), Vec::new());
         }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use apelora_fencing::event::{BmcError, Target};
 use apelora_fencing::map::MapState;
 use apelora_fencing::proof::{PowerWord, Reported, SendReport};
-use apelora_fencing::record::ProofKind;
+use apelora_fencing::record::{Persisted, ProofKind};
 use apelora_fencing::view::{ClusterView, Status};
 use apelora_fencing::write::{
     AuditAction, AuditRow, CommitError, Committed, NewProof, Outcome, ProofGround, Refusal, Write,
 };
-use apelora_fencing::{BootTime, MemberName, ReasonCode, Supervisor};
+use apelora_fencing::{BootTime, Incarnation, MemberName, ReasonCode, Supervisor};
 
 use super::outside::Outside;
 use super::pass::Passed;
@@ -31,6 +31,8 @@ pub(super) struct Story {
     heard: Option<(MemberName, Result<PowerWord, ReasonCode>)>,
     /// When the latest power-off was requested.
     sent_at: Option<BootTime>,
+    /// The lives of members that a person's word has ended.
+    persons: BTreeMap<MemberName, Incarnation>,
     /// Proofs whose commit was not answered: their audit rows may be reported later.
     unanswered: BTreeMap<MemberName, ProofKind>,
 }
@@ -45,6 +47,7 @@ impl Story {
             (Ok(_), Some(_)) => PassResult::Complete,
         });
         if let Some(stored) = &pass.stored {
+            self.confirmed(outside, stored);
             outside.metrics.open_records(usize::from(stored.open.is_some()));
         }
         outside.metrics.map(&pass.map);
@@ -67,6 +70,17 @@ impl Story {
         }
         self.mapped(outside, passed);
         self.sheet.passed(passed);
+    }
+
+    /// A person's word needs no worker: it is noticed in the rows.
+    fn confirmed(&mut self, outside: &Outside, stored: &Persisted) {
+        for (member, row) in &stored.members {
+            let by_person = row.standing_proof().is_some_and(|proof| proof.kind == ProofKind::Person);
+            if by_person && self.persons.insert(member.clone(), row.incarnation) != Some(row.incarnation) {
+                let kind = Some(ProofKind::Person);
+                outside.notices.tell(Notice::Fenced { member: member.clone(), kind });
+            }
+        }
     }
 
     fn viewed(&mut self, outside: &Outside, view: &ClusterView) {

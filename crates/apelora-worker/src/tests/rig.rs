@@ -199,7 +199,9 @@ impl<'a> Rig<'a> {
             Effect::Commit(ticket, write) => self.commit(ticket, &write),
             Effect::Permit(ticket, request) => {
                 self.commit(ticket, &Write::Permit(request.clone()));
-                self.permit = Some(request.committed());
+                #[expect(clippy::disallowed_methods, reason = "this is the leader of these tests")]
+                let permit = request.committed();
+                self.permit = Some(permit);
             }
             Effect::Open(ticket, target, by) => {
                 let by = self.at(by);

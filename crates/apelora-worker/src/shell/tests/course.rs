@@ -71,6 +71,26 @@ async fn a_returned_member_is_told_and_its_restarts_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_persons_word_is_told_once() {
+    let rig = Rig::new();
+    let mut worker = rig.start();
+    pass(20).await;
+    rig.fail("s3");
+    pass(10).await;
+    {
+        let now = worker.outside.clock.boot().since_boot();
+        let mut store = rig.base.store.lock().unwrap();
+        let shown = store.members[&"s3".into()].incarnation;
+        store.confirm_off(now, &"s3".into(), shown).unwrap();
+    }
+    pass(60).await;
+    assert_eq!((rig.sends(), rig.is_fenced("s3")), (0, true));
+    let told =
+        worker.told().iter().filter(|n| n.to_string().contains("proven off by a person's word")).count();
+    assert_eq!(told, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_worker_that_is_stopped_lets_the_lease_go() {
     let rig = Rig::new();
     let mut first = rig.start();
