@@ -406,8 +406,7 @@ mod tests {
 
     #[test]
     fn a_permit_ends() {
-        let request =
-            PermitRequest::new(RecordId(uuid::Uuid::nil()), MapSha::from_bytes([0; 32]), at(10));
+        let request = PermitRequest::new(RecordId(uuid::Uuid::nil()), MapSha::from_bytes([0; 32]), at(10));
         #[expect(clippy::disallowed_methods, reason = "what it becomes is what is tested")]
         let permit = request.committed();
         assert!(permit.allows(at(9)) && !permit.allows(at(10)));

@@ -160,17 +160,20 @@ pub struct Restart {
     rest: Option<Duration>,
     /// Whether somebody has to be told that the instance may be running twice.
     doubtful: bool,
+    /// Members to which a move may have been asked for before there was another target: it may still come about.
+    former: Vec<MemberName>,
 }
 
 impl Restart {
     /// A restart that was planned and of which nothing is stored.
     pub const fn planned(row: RecoveryRow) -> Self {
-        Self { row, stored: None, place: None, rest: None, doubtful: false }
+        Self { row, stored: None, place: None, rest: None, doubtful: false, former: Vec::new() }
     }
 
     /// A restart that a leader goes on with from what is stored.
     pub fn resumed(row: RecoveryRow) -> Self {
-        Self { stored: Some(row.clone()), row, place: None, rest: None, doubtful: false }
+        let stored = Some(row.clone());
+        Self { row, stored, place: None, rest: None, doubtful: false, former: Vec::new() }
     }
 
     /// Its state.
@@ -185,10 +188,14 @@ impl Restart {
     }
 
     /// Another target, as long as the instance was not seen at the present one. If a move to that was asked for and still
-    /// comes about, the instance is left where it then is.
+    /// comes about, that is the target again.
     pub fn retarget(&mut self, target: Option<MemberName>) {
-        if self.row.step <= Step::Moving {
-            self.row.target = target;
+        if self.row.step > Step::Moving || self.row.target == target {
+            return;
+        }
+        let before = std::mem::replace(&mut self.row.target, target);
+        if self.row.step == Step::Moving {
+            self.former.extend(before);
         }
     }
 
@@ -207,6 +214,12 @@ impl Restart {
             return Act::Rest(rest);
         }
         let Some(place) = self.place.clone() else { return Act::Look };
+        if let Place::At { member, .. } = &place
+            && self.former.contains(member)
+            && self.row.step <= Step::Moving
+        {
+            self.row.target = Some(member.clone());
+        }
         let (step, act) = match self.at(&place) {
             Ok(planned) => planned,
             Err((step, why)) => {
@@ -269,7 +282,7 @@ impl Restart {
             return match (self.row.start, running) {
                 (true, false) if self.row.step < Step::Moved => Ok((Step::Moved, Act::Look)),
                 (true, false) => Ok((Step::Starting, Act::Start)),
-                (true, true) => Err((Step::Done, format!("runs on {target}"))),
+                (true, true) => Err((Step::Done, self.runs_on(target))),
                 (false, _) => Err((Step::Done, format!("is on {target}, not started, as it is configured"))),
             };
         }
@@ -280,6 +293,15 @@ impl Restart {
             return Err((Step::GaveUp, format!("somebody moved it back to {member}; it is left to them")));
         }
         Ok((Step::Moving, Act::Move(target.clone())))
+    }
+
+    /// With the last trouble, which the audit trail would not tell otherwise.
+    fn runs_on(&self, target: &MemberName) -> String {
+        let RecoveryRow { step, attempts, detail, .. } = &self.row;
+        if *step != Step::Starting || *attempts == 0 {
+            return format!("runs on {target}");
+        }
+        format!("runs on {target}; starts that failed before: {attempts}, the last one with: {detail}")
     }
 
     fn end(&mut self, step: Step, why: String) {
@@ -567,7 +589,24 @@ mod tests {
         let mut restart = Restart::resumed(RecoveryRow { step: Step::Moving, ..row(true) });
         restart.retarget(Some("s3".into()));
         cluster.granted(&mut restart);
+        assert_eq!((restart.row().step, restart.row().target.clone()), (Step::Done, Some("s2".into())));
+        assert_eq!(cluster.count(|a| *a == Act::Start), 1);
+        // No move there was ever asked for: somebody else did it.
+        let mut cluster = Cluster { at: "s2", ..Cluster::new(&[]) };
+        let mut restart = Restart::planned(row(true));
+        restart.retarget(Some("s3".into()));
+        cluster.granted(&mut restart);
         assert_eq!((restart.row().step, cluster.count(|a| *a == Act::Start)), (Step::GaveUp, 0));
+    }
+
+    #[test]
+    fn the_last_trouble_of_a_start_stays_visible_at_its_end() {
+        let mut cluster = Cluster::new(&[true, false, false, true]);
+        let mut restart = Restart::planned(row(true));
+        cluster.granted(&mut restart);
+        assert_eq!(restart.row().step, Step::Done);
+        let detail = &restart.row().detail;
+        assert_eq!(detail, "runs on s2; starts that failed before: 2, the last one with: locked");
     }
 
     #[test]

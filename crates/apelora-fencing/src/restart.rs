@@ -43,6 +43,8 @@ pub struct Instance {
     pub architecture: String,
     /// `boot.autostart`, if set.
     pub autostart: Option<bool>,
+    /// `boot.autostart.priority`: higher ones start first.
+    pub priority: i64,
     /// Whether it was running (`volatile.last_state.power`).
     pub was_running: bool,
     /// `cluster.evacuate`.
@@ -144,6 +146,14 @@ pub enum Plan {
     Stay(Stays),
 }
 
+/// Puts instances in the order in which they are planned and started: Incus' own at boot, by priority, then by name.
+pub fn sort(instances: &mut [Instance]) {
+    instances.sort_by(|a, b| {
+        let key = |i: &Instance| (Reverse(i.priority), i.project.clone(), i.name.clone());
+        key(a).cmp(&key(b))
+    });
+}
+
 /// Plans every instance of `fenced` members, in the order given; all other instances stay as `NotFenced`.
 ///
 /// Each goes to the member with the most free memory after what was planned before it, the fewest instances among equals,
@@ -227,6 +237,7 @@ mod tests {
             member: "s1".into(),
             architecture: "x86_64".into(),
             autostart: None,
+            priority: 0,
             was_running: true,
             evacuate: Evacuate::Auto,
             ephemeral: false,
@@ -300,6 +311,14 @@ mod tests {
         assert_eq!(targets, ["s2", "s3", "s2", "s3"]);
         let five = plan(&[many, vec![instance("e")]].concat(), &["s1".into()], &rooms);
         assert_eq!(five[4], Plan::Stay(Stays::NoRoom));
+    }
+
+    #[test]
+    fn higher_priorities_come_first_and_names_decide_among_equals() {
+        let with = |name: &str, priority| Instance { priority, ..instance(name) };
+        let mut all = [with("c", 0), with("b", 9), with("a", 0), with("d", -1)];
+        sort(&mut all);
+        assert_eq!(all.map(|i| i.name), ["b", "a", "c", "d"]);
     }
 
     #[test]

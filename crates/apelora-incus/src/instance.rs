@@ -41,6 +41,8 @@ pub struct InstanceConfig {
     pub ephemeral: bool,
     /// `boot.autostart`.
     pub autostart: Autostart,
+    /// `boot.autostart.priority`: higher ones start first; 0 when it is not set or is no number.
+    pub autostart_priority: i64,
     /// `cluster.evacuate`, as it came; none when it is not set.
     pub evacuate: Option<String>,
     /// `volatile.last_state.power`, as it came: `RUNNING` when it was running.
@@ -198,6 +200,7 @@ impl RawInstance {
                 architecture: self.architecture,
                 ephemeral: self.ephemeral,
                 autostart: Autostart::of(set("boot.autostart")),
+                autostart_priority: set("boot.autostart.priority").and_then(|p| p.parse().ok()).unwrap_or(0),
                 evacuate: set("cluster.evacuate"),
                 last_power: set("volatile.last_state.power"),
                 memory: set("limits.memory"),
@@ -246,6 +249,7 @@ mod tests {
             architecture: "x86_64".to_owned(),
             ephemeral: false,
             autostart: Autostart::Unset,
+            autostart_priority: 0,
             evacuate: None,
             last_power: None,
             memory: None,

@@ -50,8 +50,9 @@ pub(crate) struct Picked {
 }
 
 /// The keys that are kept of any configuration.
-const KEPT: [&str; 6] = [
+const KEPT: [&str; 7] = [
     "boot.autostart",
+    "boot.autostart.priority",
     "cluster.evacuate",
     "cluster.healing_threshold",
     "cluster.offline_threshold",

@@ -26,6 +26,9 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 const REQUEST_BUCKETS: [f64; 9] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0];
 /// Upper bounds of the buckets from a power-off request to its proof, in seconds.
 const OFF_BUCKETS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 45.0, 60.0];
+/// Upper bounds of the buckets from a proof to a restarted instance, in seconds: a storage lease of a dead host takes
+/// about 140 s to end.
+const RESTART_BUCKETS: [f64; 9] = [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1800.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OutcomeLabel {
@@ -116,6 +119,30 @@ impl Renewal {
     }
 }
 
+/// What became of an instance of a fenced member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recovered {
+    /// It runs elsewhere.
+    Restarted,
+    /// It was moved and not started, as it is configured.
+    Moved,
+    Stayed,
+    GaveUp,
+}
+
+impl Recovered {
+    const ALL: [Self; 4] = [Self::Restarted, Self::Moved, Self::Stayed, Self::GaveUp];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Restarted => "restarted",
+            Self::Moved => "moved",
+            Self::Stayed => "stayed",
+            Self::GaveUp => "gave_up",
+        }
+    }
+}
+
 /// How a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PassResult {
@@ -164,6 +191,8 @@ pub(crate) struct Metrics {
     renewals: Family<ResultLabel, Counter>,
     passes: Family<ResultLabel, Counter>,
     observer_age: Family<LockspaceLabel, Gauge>,
+    recoveries: Family<OutcomeLabel, Counter>,
+    restart_seconds: Histogram,
 }
 
 impl Metrics {
@@ -186,6 +215,8 @@ impl Metrics {
             renewals: Family::default(),
             passes: Family::default(),
             observer_age: Family::default(),
+            recoveries: Family::default(),
+            restart_seconds: Histogram::new(RESTART_BUCKETS),
         };
         new.register();
         new.show_zeros();
@@ -247,6 +278,17 @@ impl Metrics {
             seconds(),
             self.observer_age.clone(),
         );
+        r.register(
+            "recovery_instances",
+            "Instances of fenced members by what became of them",
+            self.recoveries.clone(),
+        );
+        r.register_with_unit(
+            "recovery_restart_duration",
+            "Time from the proof that a member is off until an instance of it runs elsewhere",
+            seconds(),
+            self.restart_seconds.clone(),
+        );
     }
 
     /// Every series whose labels are known exists from the start.
@@ -265,6 +307,9 @@ impl Metrics {
         }
         for kind in [ProofKind::LeaseDead, ProofKind::Person, ProofKind::PowerOff].map(kind_word) {
             drop(self.proofs.get_or_create(&KindLabel { kind }));
+        }
+        for outcome in Recovered::ALL.map(Recovered::as_str) {
+            drop(self.recoveries.get_or_create(&OutcomeLabel { outcome }));
         }
         for result in Renewal::ALL.map(Renewal::as_str) {
             drop(self.renewals.get_or_create(&ResultLabel { result }));
@@ -356,6 +401,16 @@ impl Metrics {
             let label = LockspaceLabel { lockspace: reading.lockspace.clone() };
             self.observer_age.get_or_create(&label).set(i64::try_from(age).unwrap_or(i64::MAX));
         }
+    }
+
+    /// The restart of an instance ended.
+    pub(crate) fn recovered(&self, outcome: Recovered) {
+        self.recoveries.get_or_create(&OutcomeLabel { outcome: outcome.as_str() }).inc();
+    }
+
+    /// An instance runs again, so long after its member was proven off.
+    pub(crate) fn restarted(&self, after: Duration) {
+        self.restart_seconds.observe(after.as_secs_f64());
     }
 
     /// Everything as text.

@@ -185,6 +185,52 @@ pub enum Notice {
         /// Why, and what to do.
         problem: String,
     },
+    /// An instance of a member that is proven off is not restarted elsewhere.
+    Stays {
+        /// Its project.
+        project: String,
+        /// Its name.
+        instance: String,
+        /// The member that ran it.
+        member: MemberName,
+        /// Why, as a sentence.
+        sentence: String,
+    },
+    /// The restart of an instance ended without success.
+    GaveUp {
+        /// Its project.
+        project: String,
+        /// Its name.
+        instance: String,
+        /// The member that ran it.
+        member: MemberName,
+        /// Why.
+        why: String,
+        /// Whether it may run on a server that is back, so that starting it elsewhere would damage its data.
+        doubtful: bool,
+    },
+    /// Everything that a member ran is taken care of.
+    Recovered {
+        /// The member.
+        member: MemberName,
+        /// How many instances run elsewhere.
+        restarted: usize,
+        /// How many were moved and not started, as they are configured.
+        moved: usize,
+        /// How many stay where they are.
+        stayed: usize,
+        /// How many were given up.
+        gave_up: usize,
+    },
+    /// A member is back that was not restarted since what it ran was started elsewhere.
+    MayRunTwice {
+        /// The member.
+        member: MemberName,
+        /// What was started or moved elsewhere, as `project/name`.
+        instances: Vec<String>,
+        /// How that was found.
+        because: String,
+    },
 }
 
 /// Why a worker leads no more.
@@ -336,6 +382,24 @@ impl fmt::Display for Notice {
             Self::StartRefused { project, instance, problem } => {
                 write!(f, "Instance {instance} (project {project}) does not run: {problem}.")
             }
+            Self::Stays { project, instance, member, sentence } => {
+                write!(f, "Instance {instance} (project {project}) of {member} is not restarted: {sentence}")
+            }
+            Self::GaveUp { project, instance, why, doubtful, .. } => {
+                if *doubtful {
+                    f.write_str("DANGER: ")?;
+                }
+                write!(f, "The restart of instance {instance} (project {project}) was given up: {why}.")
+            }
+            Self::Recovered { member, restarted, moved, stayed, gave_up } => write!(
+                f,
+                "Everything that {member} ran is taken care of: {restarted} restarted elsewhere, {moved} moved and not started, {stayed} stay, {gave_up} given up."
+            ),
+            Self::MayRunTwice { member, instances, because } => write!(
+                f,
+                "DANGER: {member} is back, and {because}: it may still run what was started elsewhere meanwhile, which destroys its data. Look at it now, and stop there what runs twice: {}.",
+                instances.join(", ")
+            ),
         }
     }
 }
@@ -378,6 +442,10 @@ impl Notice {
             Self::Moved { .. } => "moved",
             Self::Started { .. } => "started",
             Self::StartRefused { .. } => "start_refused",
+            Self::Stays { .. } => "stays",
+            Self::GaveUp { .. } => "gave_up",
+            Self::Recovered { .. } => "recovered",
+            Self::MayRunTwice { .. } => "may_run_twice",
         }
     }
 
@@ -393,7 +461,8 @@ impl Notice {
             | Self::StoreReadable
             | Self::OwnHost { .. }
             | Self::Moved { .. }
-            | Self::Started { .. } => Level::Info,
+            | Self::Started { .. }
+            | Self::Recovered { gave_up: 0, .. } => Level::Info,
             Self::SteppedDown { why: SteppedDown::Stopped | SteppedDown::OwnHostLearnt } => Level::Info,
             Self::Seen { status, .. } => {
                 if status.as_ref().is_some_and(Status::is_alive) {
@@ -411,13 +480,18 @@ impl Notice {
             | Self::Fenced { .. }
             | Self::ClusterUnreadable { .. }
             | Self::StoreUnreadable { .. }
-            | Self::StartRefused { .. } => Level::Warn,
+            | Self::StartRefused { .. }
+            | Self::Stays { .. }
+            | Self::Recovered { .. }
+            | Self::GaveUp { doubtful: false, .. } => Level::Warn,
             Self::Ended { outcome: Outcome::Success, .. } => Level::Info,
             Self::Ended { outcome: Outcome::Refused, .. } => Level::Warn,
             Self::Ended { outcome: Outcome::Failed, .. }
             | Self::Withdrawn { .. }
             | Self::MapInvalid { .. }
-            | Self::Distrusted { .. } => Level::Error,
+            | Self::Distrusted { .. }
+            | Self::GaveUp { .. }
+            | Self::MayRunTwice { .. } => Level::Error,
         }
     }
 }

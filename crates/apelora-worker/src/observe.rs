@@ -184,6 +184,7 @@ fn read(instance: &apelora_incus::Instance, shared: &BTreeSet<String>) -> Option
         member: name(&instance.location),
         architecture: config.architecture.clone(),
         autostart: config.autostart.setting(),
+        priority: config.autostart_priority,
         was_running: config.was_running() || instance.status == "Running",
         evacuate,
         ephemeral: config.ephemeral,

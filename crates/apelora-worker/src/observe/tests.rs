@@ -164,6 +164,7 @@ fn instance(name: &str, location: &str) -> apelora_incus::Instance {
             architecture: "x86_64".into(),
             ephemeral: false,
             autostart: Autostart::Unset,
+            autostart_priority: 0,
             evacuate: None,
             last_power: Some("RUNNING".into()),
             memory: Some("1GiB".into()),

@@ -3,7 +3,17 @@
 //! What may be done next about an instance is the pure machine of [`apelora_fencing::recovery`]; its permission comes from
 //! [`Answers::may_recover`], which asks the loop, which asks the supervisor.
 
-use std::collections::BTreeMap;
+mod back;
+mod board;
+mod ledger;
+mod looker;
+mod one;
+mod rooms;
+mod runner;
+mod seen;
+mod stock;
+mod with;
+
 use std::sync::Arc;
 
 use apelora_fencing::record::Persisted;
@@ -11,21 +21,29 @@ use apelora_fencing::recovery::Permission;
 use apelora_fencing::status::InstanceStatus;
 use apelora_fencing::view::ClusterView;
 use apelora_fencing::{BootTime, Incarnation, MemberName, Supervisor};
+use tokio::sync::watch;
 
+use self::seen::Seen;
+use self::with::With;
 use crate::shell::{Answers, Outside, Term};
 
-/// Everything that goes on about restarts in one leadership.
+/// The loop's end of everything that goes on about restarts in one leadership.
 pub(crate) struct Recovery {
-    #[expect(dead_code, reason = "what the tasks of a restart work with")]
-    with: (Arc<Outside>, Arc<Term>, Answers),
-    /// The members whose restarts may begin or go on, and the life of each that ended.
-    ready: BTreeMap<MemberName, Incarnation>,
+    with: Arc<With>,
+    /// Gone when the role is over.
+    told: Option<watch::Sender<Seen>>,
 }
 
 impl Recovery {
-    /// Of a leadership that was just acquired.
-    pub(crate) const fn new(outside: Arc<Outside>, term: Arc<Term>, answers: Answers) -> Self {
-        Self { with: (outside, term, answers), ready: BTreeMap::new() }
+    /// Of a leadership that was just acquired: the loop's end, and the task that does the work.
+    pub(crate) fn new(
+        outside: Arc<Outside>,
+        term: Arc<Term>,
+        answers: Answers,
+    ) -> (Self, impl Future<Output = ()> + Send) {
+        let with = Arc::new(With::new(outside, term, answers));
+        let (told, heard) = watch::channel(Seen::default());
+        (Self { with: Arc::clone(&with), told: Some(told) }, runner::run(with, heard))
     }
 
     /// A pass was judged. `view` is its member list, unless it could not be read; `stored` are the rows of the latest pass
@@ -34,24 +52,22 @@ impl Recovery {
         &mut self,
         now: BootTime,
         supervisor: &Supervisor,
-        _view: Option<&ClusterView>,
+        view: Option<&ClusterView>,
         stored: &Persisted,
     ) {
-        let fenced = stored.members.iter().filter(|(_, row)| row.is_fenced());
-        self.ready = fenced
-            .filter(|(member, _)| supervisor.may_recover(now, member))
-            .map(|(member, row)| (member.clone(), row.incarnation))
-            .collect();
+        if let Some(told) = &self.told {
+            told.send_replace(Seen::new(now, supervisor, view, stored));
+        }
     }
 
     /// What would become, or becomes, of the instances that `member` ran: for the status document.
-    pub(crate) const fn instances(&self, _member: &MemberName) -> Vec<InstanceStatus> {
-        Vec::new()
+    pub(crate) fn instances(&self, member: &MemberName) -> Vec<InstanceStatus> {
+        self.with.board.of(member, &self.with.ledger)
     }
 
-    /// The role is over.
+    /// The role is over: nothing is begun any more.
     pub(crate) fn stop(&mut self) {
-        self.ready.clear();
+        self.told = None;
     }
 }
 
@@ -74,32 +90,4 @@ pub(crate) fn permission(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use apelora_fencing::record::{MemberRow, ProofKind, ProofRow};
-
-    use super::*;
-
-    fn stored(incarnation: u64, proof: Option<u64>, online: bool) -> Persisted {
-        let proof = proof.map(|of| ProofRow {
-            kind: ProofKind::PowerOff,
-            incarnation: Incarnation(of),
-            age: Duration::ZERO,
-            recovery_started: false,
-        });
-        let row = MemberRow { incarnation: Incarnation(incarnation), proof, online, ..MemberRow::default() };
-        Persisted { members: [("s1".into(), row)].into(), ..Persisted::default() }
-    }
-
-    #[test]
-    fn permission_ends_with_the_life_or_the_proof() {
-        let ask = |may, stored: Persisted| permission(may, &stored, &"s1".into(), Incarnation(2));
-        assert_eq!(ask(true, stored(2, Some(2), false)), Permission::Granted);
-        assert_eq!(ask(false, stored(2, Some(2), false)), Permission::NotNow);
-        assert_eq!(ask(true, stored(2, Some(2), true)), Permission::Over, "it is Online");
-        assert_eq!(ask(true, stored(3, Some(3), false)), Permission::Over, "another life");
-        assert_eq!(ask(false, stored(2, None, false)), Permission::Over, "withdrawn");
-        assert_eq!(ask(true, Persisted::default()), Permission::NotNow, "nothing was read yet");
-    }
-}
+mod tests;

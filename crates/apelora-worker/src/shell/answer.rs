@@ -57,7 +57,6 @@ impl Answers {
 
     /// Asks the loop whether a restart of the instances of this member's life may begin or go on now. Not now, when the
     /// loop is gone.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the tasks of restarts ask"))]
     pub(crate) async fn may_recover(&self, member: &MemberName, incarnation: Incarnation) -> Permission {
         let (reply, replied) = oneshot::channel();
         self.send(Answer::MayRecover { member: member.clone(), incarnation, reply });

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use apelora_fencing::view::ViewError;
 use apelora_fencing::{Clock, MemberName};
-use apelora_http::{ClientIdentity, Endpoint, Trust};
+use apelora_http::{ClientIdentity, Dial, Endpoint, Network, Trust};
 use apelora_incus::{Client, View};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -68,7 +68,6 @@ impl Cluster {
     }
 
     /// A client of its own for somebody who acts: of an endpoint that answered lately.
-    #[expect(dead_code, reason = "restarts are asked for through it")]
     pub(crate) fn client(&self) -> Option<Client> {
         match self {
             Self::Incus(endpoints) => endpoints.client(),
@@ -80,6 +79,7 @@ impl Cluster {
 
 /// The configured endpoints, and those that were learnt from member lists.
 pub(crate) struct Endpoints {
+    dial: Arc<dyn Dial>,
     trust: Trust,
     identity: Option<Arc<ClientIdentity>>,
     healing_off: bool,
@@ -101,6 +101,8 @@ struct Place {
     learnt: bool,
     /// Whether it answered when it was last asked.
     good: bool,
+    /// When it answered last. One that hangs is not waited for, so nobody says that it is not good.
+    answered: Option<Instant>,
 }
 
 impl Place {
@@ -112,10 +114,21 @@ impl Place {
 impl Endpoints {
     /// Those that are configured.
     pub(crate) fn new(config: &IncusConfig, reach: Reach, names: Vec<String>) -> Self {
+        Self::through(Arc::new(Network), config, reach, names)
+    }
+
+    /// As [`new`](Self::new), over streams that somebody else opens.
+    pub(crate) fn through(
+        dial: Arc<dyn Dial>,
+        config: &IncusConfig,
+        reach: Reach,
+        names: Vec<String>,
+    ) -> Self {
         let Reach { endpoints, trust, identity } = reach;
         let place = |endpoint| {
-            let client = Arc::new(Client::new(endpoint, trust.clone(), identity.clone()));
-            Place { client, learnt: false, good: true }
+            let client =
+                Arc::new(Client::through(Arc::clone(&dial), endpoint, trust.clone(), identity.clone()));
+            Place { client, learnt: false, good: true, answered: None }
         };
         let places = endpoints.into_iter().map(place).collect();
         Self {
@@ -125,6 +138,7 @@ impl Endpoints {
             known: Mutex::new(Known { places, socket: None }),
             trust,
             identity,
+            dial,
         }
     }
 
@@ -180,6 +194,7 @@ impl Endpoints {
         let mut known = self.known();
         if let Some(place) = known.places.iter_mut().find(|p| Arc::ptr_eq(&p.client, client)) {
             place.good = list.is_some();
+            place.answered = list.map(|_| Instant::now()).or(place.answered);
         }
         if let (Endpoint::Unix(_), Some((_, list))) = (client.endpoint(), list) {
             known.socket = Some(list.server.name.as_str().into());
@@ -199,8 +214,9 @@ impl Endpoints {
             let is_network = !matches!(endpoint, Endpoint::Unix(_));
             let is_new = known.places.iter().all(|place| place.name() != endpoint.to_string());
             if is_network && is_new && known.places.len() < MOST_LEARNT {
-                let client = Arc::new(Client::new(endpoint, self.trust.clone(), self.identity.clone()));
-                known.places.push(Place { client, learnt: true, good: true });
+                let (dial, trust) = (Arc::clone(&self.dial), self.trust.clone());
+                let client = Arc::new(Client::through(dial, endpoint, trust, self.identity.clone()));
+                known.places.push(Place { client, learnt: true, good: true, answered: None });
             }
         }
     }
@@ -214,7 +230,8 @@ impl Endpoints {
 
     fn client(&self) -> Option<Client> {
         let known = self.known();
-        let place = known.places.iter().find(|p| p.good).or_else(|| known.places.first())?;
+        let good = known.places.iter().rev().filter(|p| p.good);
+        let place = good.max_by_key(|p| p.answered).or_else(|| known.places.first())?;
         Some(place.client.another())
     }
 

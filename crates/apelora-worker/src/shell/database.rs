@@ -1,13 +1,15 @@
 //! The database, as the shell reaches it: the rows of a pass, and the one leadership under which everything is written.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use apelora_fencing::proof::{PermitRequest, SendPermit};
 use apelora_fencing::record::Persisted;
+use apelora_fencing::recovery::RecoveryRow;
 use apelora_fencing::restart::Instance;
 use apelora_fencing::write::{AuditRow, CommitError, Committed, Write};
 use apelora_fencing::{BootTime, Clock, Epoch, HolderId, MemberName};
-use apelora_store::{Leader, LeaderConfig, Store};
+use apelora_store::{Leader, LeaderConfig, NodeColumn, NodeKey, Store};
 use tracing::warn;
 
 /// Where rows are read and leadership is won.
@@ -49,6 +51,53 @@ impl Database {
             Self::Store(both) => both.0.persisted(&both.1).await.map_err(|failure| failure.to_string()),
             #[cfg(test)]
             Self::Scripted(base) => base.persisted().await,
+        }
+    }
+
+    /// The restarts of all members, the oldest first.
+    pub(crate) async fn recoveries(&self) -> Result<Vec<RecoveryRow>, String> {
+        match self {
+            Self::Store(both) => {
+                let stored = both.0.recoveries(None).await.map_err(|failure| failure.to_string())?;
+                Ok(stored.into_iter().map(|stored| stored.row).collect())
+            }
+            #[cfg(test)]
+            Self::Scripted(base) => base.recoveries().await,
+        }
+    }
+
+    /// The instances of all members, each as it was when its member was last healthy.
+    pub(crate) async fn inventory(&self) -> Result<Vec<Instance>, String> {
+        match self {
+            Self::Store(both) => {
+                let stored = both.0.inventory().await.map_err(|failure| failure.to_string())?;
+                Ok(stored.into_iter().map(|stored| stored.instance).collect())
+            }
+            #[cfg(test)]
+            Self::Scripted(base) => base.inventory().await,
+        }
+    }
+
+    /// Those of these members whose nodes are in maintenance, for whatever reason. A member without a node is not.
+    pub(crate) async fn in_maintenance(
+        &self,
+        members: &BTreeSet<MemberName>,
+    ) -> Result<BTreeSet<MemberName>, String> {
+        match self {
+            Self::Store(both) => {
+                let mut found = BTreeSet::new();
+                for member in members {
+                    let key = NodeKey::Name(member.as_str().to_owned());
+                    let node = both.0.node(&key, &[NodeColumn::Maintenance]).await;
+                    let node = node.map_err(|failure| failure.to_string())?;
+                    if node.and_then(|node| node.bool(NodeColumn::Maintenance)) == Some(true) {
+                        found.insert(member.clone());
+                    }
+                }
+                Ok(found)
+            }
+            #[cfg(test)]
+            Self::Scripted(base) => base.in_maintenance(members).await,
         }
     }
 }
@@ -128,6 +177,15 @@ impl Term {
             Self::Leader(leader) => leader.note_inventory(member, instances).await,
             #[cfg(test)]
             Self::Scripted(term) => term.note_inventory(member, instances).await,
+        }
+    }
+
+    /// Stores how far a restart is.
+    pub(crate) async fn note_recovery(&self, row: &RecoveryRow) -> Result<(), CommitError> {
+        match self {
+            Self::Leader(leader) => leader.note_recovery(row).await,
+            #[cfg(test)]
+            Self::Scripted(term) => term.note_recovery(row).await,
         }
     }
 

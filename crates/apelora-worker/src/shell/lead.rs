@@ -118,7 +118,8 @@ impl Lead {
         tasks.spawn(publishing);
         let (keeper, keeping) = inventory::pair(Arc::clone(&outside), Arc::clone(&term), answers.clone());
         tasks.spawn(keeping);
-        let recovery = Recovery::new(Arc::clone(&outside), Arc::clone(&term), answers.clone());
+        let (recovery, recovering) = Recovery::new(Arc::clone(&outside), Arc::clone(&term), answers.clone());
+        tasks.spawn(recovering);
         outside.metrics.leads(Some(epoch));
         outside.health.leading(epoch);
         outside.notices.tell(Notice::Elected { epoch, own_host: own_host.clone() });

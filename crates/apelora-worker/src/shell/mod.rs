@@ -14,14 +14,14 @@ mod pass;
 mod publish;
 mod renewal;
 #[cfg(test)]
-mod scripted;
+pub(crate) mod scripted;
 mod send;
 mod story;
 mod talk;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-pub(crate) use answer::Answers;
+pub(crate) use answer::{Answer, Answers};
 pub(crate) use bmc::Bmcs;
 pub(crate) use cluster::{Cluster, Endpoints};
 pub(crate) use database::{Database, Term};

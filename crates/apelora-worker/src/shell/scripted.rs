@@ -12,6 +12,7 @@ use apelora_fencing::proof::{
     PermitRequest, PowerWord, Reading, Reported, SendAnswer, SendPermit, SendReport,
 };
 use apelora_fencing::record::Persisted;
+use apelora_fencing::recovery::RecoveryRow;
 use apelora_fencing::restart::Instance;
 use apelora_fencing::view::{ClusterView, Healing, Listed, SecondView, Status, ViewError};
 use apelora_fencing::write::{AuditRow, CommitError, Committed, Write};
@@ -69,6 +70,10 @@ pub(crate) struct Base {
     pub(crate) audit: Mutex<Vec<AuditRow>>,
     pub(crate) statuses: Mutex<Vec<String>>,
     pub(crate) inventory: Mutex<BTreeMap<MemberName, Vec<Instance>>>,
+    pub(crate) recoveries: Mutex<Vec<RecoveryRow>>,
+    /// Every state of a restart that was stored, in this order.
+    pub(crate) noted: Mutex<Vec<RecoveryRow>>,
+    pub(crate) in_maintenance: Mutex<BTreeSet<MemberName>>,
     pub(crate) renewals: AtomicU64,
     /// How far the database's own clock was set forward.
     pub(crate) ahead_secs: AtomicU64,
@@ -84,6 +89,9 @@ impl Base {
             audit: Mutex::default(),
             statuses: Mutex::default(),
             inventory: Mutex::default(),
+            recoveries: Mutex::default(),
+            noted: Mutex::default(),
+            in_maintenance: Mutex::default(),
             renewals: AtomicU64::new(0),
             ahead_secs: AtomicU64::new(0),
             clock,
@@ -121,6 +129,24 @@ impl Base {
     pub(crate) async fn persisted(&self) -> Result<Persisted, String> {
         self.answer().await?;
         Ok(self.store.lock().unwrap().read(self.now()))
+    }
+
+    pub(crate) async fn recoveries(&self) -> Result<Vec<RecoveryRow>, String> {
+        self.answer().await?;
+        Ok(self.recoveries.lock().unwrap().clone())
+    }
+
+    pub(crate) async fn inventory(&self) -> Result<Vec<Instance>, String> {
+        self.answer().await?;
+        Ok(self.inventory.lock().unwrap().values().flatten().cloned().collect())
+    }
+
+    pub(crate) async fn in_maintenance(
+        &self,
+        members: &BTreeSet<MemberName>,
+    ) -> Result<BTreeSet<MemberName>, String> {
+        self.answer().await?;
+        Ok(self.in_maintenance.lock().unwrap().intersection(members).cloned().collect())
     }
 }
 
@@ -199,6 +225,24 @@ impl Term {
         Ok(())
     }
 
+    pub(crate) async fn note_recovery(&self, row: &RecoveryRow) -> Result<(), CommitError> {
+        self.base.answer().await.map_err(|_| CommitError::Unavailable)?;
+        let lease = self.base.store.lock().unwrap().lease;
+        if (lease.epoch, lease.holder) != (self.epoch, Some(self.holder)) {
+            return Err(CommitError::Deposed);
+        }
+        self.base.noted.lock().unwrap().push(row.clone());
+        let mut rows = self.base.recoveries.lock().unwrap();
+        let key = |row: &RecoveryRow| {
+            (row.member.clone(), row.incarnation, row.project.clone(), row.instance.clone())
+        };
+        match rows.iter_mut().find(|stored| key(stored) == key(row)) {
+            Some(stored) => *stored = row.clone(),
+            None => rows.push(row.clone()),
+        }
+        Ok(())
+    }
+
     pub(crate) async fn resign(&self) {
         if self.base.answer().await.is_ok() {
             let mut store = self.base.store.lock().unwrap();
@@ -273,12 +317,17 @@ pub(crate) enum BmcFault {
     Refuses,
 }
 
+/// Goes off with a machine.
+pub(crate) type Wire = Box<dyn Fn(&MemberName) + Send>;
+
 /// The machines and their BMCs.
 pub(crate) struct Machines {
     pub(crate) power: Mutex<BTreeMap<MemberName, PowerWord>>,
     pub(crate) faults: Mutex<BTreeMap<MemberName, BmcFault>>,
     /// Every power-off that left, and when.
     pub(crate) sends: Mutex<Vec<(BootTime, MemberName)>>,
+    /// What else lives on the power of these machines: told which one goes off.
+    pub(crate) wired: Mutex<Option<Wire>>,
     clock: Arc<VirtualClock>,
 }
 
@@ -288,6 +337,7 @@ impl Machines {
             power: Mutex::new(members.iter().map(|m| ((*m).into(), PowerWord::On)).collect()),
             faults: Mutex::default(),
             sends: Mutex::default(),
+            wired: Mutex::default(),
             clock,
         }
     }
@@ -347,6 +397,9 @@ impl Talk {
         self.machines.sends.lock().unwrap().push((self.machines.clock.boot(), member.clone()));
         self.machines.meet(member, BmcFault::HangsAtSend).await;
         self.machines.power.lock().unwrap().insert(member.clone(), PowerWord::Off);
+        if let Some(wire) = &*self.machines.wired.lock().unwrap() {
+            wire(member);
+        }
         SendReport { began, ended: clock.boot(), answer: SendAnswer::Accepted }
     }
 }

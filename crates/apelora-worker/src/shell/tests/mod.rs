@@ -1,6 +1,6 @@
 //! The shell on a virtual time, around the real machine.
 
 mod course;
-mod rig;
+pub(crate) mod rig;
 mod site;
 mod trouble;

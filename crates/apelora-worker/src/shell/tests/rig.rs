@@ -25,27 +25,27 @@ use crate::notice::{Notice, Notices};
 use crate::shell::scripted::{Base, Machines, Site, VirtualClock};
 use crate::shell::{Bmcs, Cluster, Database, Maps, Outside, live};
 
-pub(super) const MEMBERS: [&str; 5] = ["s1", "s2", "s3", "s4", "s5"];
+pub(crate) const MEMBERS: [&str; 5] = ["s1", "s2", "s3", "s4", "s5"];
 
 /// Everything around one or two workers.
-pub(super) struct Rig {
-    pub(super) clock: Arc<VirtualClock>,
-    pub(super) base: Arc<Base>,
-    pub(super) site: Arc<Site>,
-    pub(super) machines: Arc<Machines>,
+pub(crate) struct Rig {
+    pub(crate) clock: Arc<VirtualClock>,
+    pub(crate) base: Arc<Base>,
+    pub(crate) site: Arc<Site>,
+    pub(crate) machines: Arc<Machines>,
     ids: Arc<AtomicU64>,
 }
 
 /// A worker that lives.
-pub(super) struct Running {
-    pub(super) outside: Arc<Outside>,
-    pub(super) life: JoinHandle<()>,
-    pub(super) stop: watch::Sender<bool>,
+pub(crate) struct Running {
+    pub(crate) outside: Arc<Outside>,
+    pub(crate) life: JoinHandle<()>,
+    pub(crate) stop: watch::Sender<bool>,
     heard: mpsc::UnboundedReceiver<Notice>,
-    pub(super) told: Vec<Notice>,
+    pub(crate) told: Vec<Notice>,
 }
 
-pub(super) fn map(members: &[&str]) -> LoadedMap {
+pub(crate) fn map(members: &[&str]) -> LoadedMap {
     let entries: Vec<_> = members
         .iter()
         .map(|m| format!(r#""{m}": {{"provider": "lima", "address": "apelora-{m}"}}"#))
@@ -56,7 +56,7 @@ pub(super) fn map(members: &[&str]) -> LoadedMap {
 }
 
 impl Rig {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let clock = Arc::new(VirtualClock::new());
         let limits = WorkerConfig::new("w").limits;
         Self {
@@ -68,7 +68,7 @@ impl Rig {
         }
     }
 
-    pub(super) fn outside(
+    pub(crate) fn outside(
         &self,
         change: impl FnOnce(&mut Outside),
     ) -> (Arc<Outside>, mpsc::UnboundedReceiver<Notice>) {
@@ -95,12 +95,12 @@ impl Rig {
     }
 
     /// Starts a worker.
-    pub(super) fn start(&self) -> Running {
+    pub(crate) fn start(&self) -> Running {
         self.start_through(|_| {})
     }
 
     /// Starts a worker with another outside.
-    pub(super) fn start_through(&self, change: impl FnOnce(&mut Outside)) -> Running {
+    pub(crate) fn start_through(&self, change: impl FnOnce(&mut Outside)) -> Running {
         let (outside, heard) = self.outside(change);
         let (stop, stopped) = watch::channel(false);
         let life = tokio::spawn(live(Arc::clone(&outside), stopped));
@@ -108,7 +108,7 @@ impl Rig {
     }
 
     /// Waits for something, for so many seconds at most.
-    pub(super) async fn wait(&self, secs: u64, what: &str, is: impl Fn(&Self) -> bool) {
+    pub(crate) async fn wait(&self, secs: u64, what: &str, is: impl Fn(&Self) -> bool) {
         for _ in 0..secs * 10 {
             if is(self) {
                 return;
@@ -119,48 +119,48 @@ impl Rig {
     }
 
     /// How many members are stored as Online.
-    pub(super) fn known_online(&self) -> usize {
+    pub(crate) fn known_online(&self) -> usize {
         self.base.store.lock().unwrap().members.values().filter(|m| m.online).count()
     }
 
     /// The member fails: the cluster says so.
-    pub(super) fn fail(&self, member: &str) {
+    pub(crate) fn fail(&self, member: &str) {
         self.site.set(member, Status::Offline);
     }
 
     /// The member is back.
-    pub(super) fn heal(&self, member: &str) {
+    pub(crate) fn heal(&self, member: &str) {
         self.machines.power.lock().unwrap().insert(member.into(), PowerWord::On);
         self.site.set(member, Status::Online);
     }
 
-    pub(super) fn sends(&self) -> usize {
+    pub(crate) fn sends(&self) -> usize {
         self.machines.sends.lock().unwrap().len()
     }
 
-    pub(super) fn is_fenced(&self, member: &str) -> bool {
+    pub(crate) fn is_fenced(&self, member: &str) -> bool {
         let now = Duration::from_secs(0);
         let member: MemberName = member.into();
         self.base.store.lock().unwrap().read(now).members.get(&member).is_some_and(MemberRow::is_fenced)
     }
 
-    pub(super) fn open_records(&self) -> usize {
+    pub(crate) fn open_records(&self) -> usize {
         let store = self.base.store.lock().unwrap();
         store.records.iter().filter(|r| matches!(r.status, RecordStatus::Intent | RecordStatus::Sent)).count()
     }
 
-    pub(super) fn epoch(&self) -> u64 {
+    pub(crate) fn epoch(&self) -> u64 {
         self.base.store.lock().unwrap().lease.epoch.0
     }
 
     /// The latest published status.
-    pub(super) fn status(&self) -> status::Status {
+    pub(crate) fn status(&self) -> status::Status {
         let statuses = self.base.statuses.lock().unwrap();
         serde_json::from_str(statuses.last().expect("nothing was published")).unwrap()
     }
 
     /// How many audit rows of `cluster.member.power_off` have this outcome.
-    pub(super) fn audited(&self, outcome: Outcome) -> usize {
+    pub(crate) fn audited(&self, outcome: Outcome) -> usize {
         let rows = self.base.audit.lock().unwrap();
         rows.iter().filter(|r| r.action == AuditAction::PowerOff && r.outcome == Some(outcome)).count()
     }
@@ -168,26 +168,26 @@ impl Rig {
 
 impl Running {
     /// What was told since the start.
-    pub(super) fn told(&mut self) -> &[Notice] {
+    pub(crate) fn told(&mut self) -> &[Notice] {
         while let Ok(notice) = self.heard.try_recv() {
             self.told.push(notice);
         }
         &self.told
     }
 
-    pub(super) fn words(&mut self) -> Vec<&'static str> {
+    pub(crate) fn words(&mut self) -> Vec<&'static str> {
         self.told().iter().map(Notice::word).collect()
     }
 
     /// The value of a series in the figures.
-    pub(super) fn figure(&self, series: &str) -> u64 {
+    pub(crate) fn figure(&self, series: &str) -> u64 {
         let text = self.outside.metrics.text();
         let line = text.lines().find(|l| l.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')));
         line.unwrap_or_else(|| panic!("no {series}")).rsplit(' ').next().unwrap().parse().unwrap()
     }
 
     /// Figures and audit tell the same (METRIC-MATCH).
-    pub(super) fn assert_figures_match(&self, rig: &Rig) {
+    pub(crate) fn assert_figures_match(&self, rig: &Rig) {
         for outcome in [Outcome::Success, Outcome::Failed, Outcome::Refused] {
             let series = format!("apelora_bmc_power_offs_total{{outcome=\"{}\"}}", outcome.as_str());
             assert_eq!(self.figure(&series), rig.audited(outcome) as u64, "{series}");
@@ -195,7 +195,7 @@ impl Running {
     }
 
     /// Gone without a word, like a process that was killed.
-    pub(super) async fn kill(self) -> Vec<Notice> {
+    pub(crate) async fn kill(self) -> Vec<Notice> {
         self.life.abort();
         let _ = self.life.await;
         self.told
@@ -203,10 +203,10 @@ impl Running {
 }
 
 /// Lets the virtual time run while sockets do real work, which it would overtake otherwise.
-pub(super) struct Pace(Arc<AtomicU64>, JoinHandle<()>);
+pub(crate) struct Pace(Arc<AtomicU64>, JoinHandle<()>);
 
 /// So many times as fast as real time.
-pub(super) fn at_pace(times: u64) -> Pace {
+pub(crate) fn at_pace(times: u64) -> Pace {
     let pace = Arc::new(AtomicU64::new(times));
     let times = Arc::clone(&pace);
     let running = tokio::spawn(async move {
@@ -222,7 +222,7 @@ pub(super) fn at_pace(times: u64) -> Pace {
 }
 
 impl Pace {
-    pub(super) fn set(&self, times: u64) {
+    pub(crate) fn set(&self, times: u64) {
         self.0.store(times, Ordering::Relaxed);
     }
 }
@@ -234,6 +234,6 @@ impl Drop for Pace {
 }
 
 /// Lets this much virtual time pass.
-pub(super) async fn pass(secs: u64) {
+pub(crate) async fn pass(secs: u64) {
     sleep(Duration::from_secs(secs)).await;
 }

@@ -1,0 +1,77 @@
+//! What the loop knows after a pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use apelora_fencing::record::{Persisted, ProofKind};
+use apelora_fencing::view::ClusterView;
+use apelora_fencing::{BootTime, Incarnation, MemberName, Supervisor};
+
+/// After one pass.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// When.
+    pub(super) at: BootTime,
+    /// The member list, unless it could not be read.
+    pub(super) view: Option<ClusterView>,
+    /// Members that are proven off.
+    pub(super) fenced: BTreeMap<MemberName, Off>,
+    /// Those of them whose restarts may begin or go on.
+    pub(super) ready: BTreeSet<MemberName>,
+    /// The present life of every stored member.
+    pub(super) lives: BTreeMap<MemberName, Incarnation>,
+    /// Members that are Online and were proven off before, by something else than their power.
+    pub(super) back: BTreeMap<MemberName, Back>,
+}
+
+/// A proof that stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Off {
+    /// The life that ended.
+    pub(super) incarnation: Incarnation,
+    /// Since when.
+    pub(super) proven_at: BootTime,
+    /// Whether the database knows that a restart built on it.
+    pub(super) started: bool,
+}
+
+/// A proof that stood.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Back {
+    /// The life that it ended.
+    pub(super) incarnation: Incarnation,
+    /// Since when.
+    pub(super) proven_at: BootTime,
+}
+
+impl Seen {
+    /// From what was judged.
+    pub(super) fn new(
+        at: BootTime,
+        supervisor: &Supervisor,
+        view: Option<&ClusterView>,
+        stored: &Persisted,
+    ) -> Self {
+        let mut seen = Self { at, view: view.cloned(), ..Self::default() };
+        for (member, row) in &stored.members {
+            seen.lives.insert(member.clone(), row.incarnation);
+            let Some(proof) = &row.proof else { continue };
+            let proven_at = at.earlier(proof.age);
+            if row.is_fenced() {
+                let (incarnation, started) = (row.incarnation, proof.recovery_started);
+                seen.fenced.insert(member.clone(), Off { incarnation, proven_at, started });
+                if supervisor.may_recover(at, member) {
+                    seen.ready.insert(member.clone());
+                }
+            } else if row.online && proof.incarnation < row.incarnation && proof.kind != ProofKind::PowerOff {
+                seen.back.insert(member.clone(), Back { incarnation: proof.incarnation, proven_at });
+            }
+        }
+        seen
+    }
+
+    /// Whether a life is known to be over in the sense that nothing may be restarted for it any more.
+    pub(super) fn is_over(&self, member: &MemberName, incarnation: Incarnation) -> bool {
+        let stands = self.fenced.get(member).is_some_and(|off| off.incarnation == incarnation);
+        self.lives.contains_key(member) && !stands
+    }
+}

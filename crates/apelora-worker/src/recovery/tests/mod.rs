@@ -1,0 +1,7 @@
+//! Recovery against the simulated cluster, in virtual time and without a network.
+
+mod course;
+mod killed;
+mod lab;
+mod permit;
+mod trouble;

@@ -1,0 +1,64 @@
+//! What the tasks of restarts work with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apelora_fencing::recovery::{RecoveryRow, Step};
+use apelora_fencing::write::CommitError;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tracing::warn;
+
+use super::board::Board;
+use super::ledger::Ledger;
+use super::looker::Looker;
+use crate::shell::{Answer, Answers, Outside, Term};
+
+/// So many instances are worked on at once, in the whole cluster.
+const HANDS: usize = 4;
+/// The store has its own, shorter limits.
+const NOTE_LIMIT: Duration = Duration::from_secs(10);
+
+pub(super) struct With {
+    pub(super) outside: Arc<Outside>,
+    pub(super) term: Arc<Term>,
+    pub(super) answers: Answers,
+    pub(super) looker: Looker,
+    pub(super) ledger: Ledger,
+    pub(super) board: Board,
+    pub(super) hands: Semaphore,
+}
+
+/// What became of storing a row.
+pub(super) enum Noted {
+    /// It is stored; how far it was before.
+    Stored(Option<Step>),
+    /// Perhaps not. Nothing may be done before it is.
+    NotNow,
+    /// Somebody else leads.
+    Lost,
+}
+
+impl With {
+    pub(super) fn new(outside: Arc<Outside>, term: Arc<Term>, answers: Answers) -> Self {
+        let (looker, ledger, board) = (Looker::default(), Ledger::default(), Board::default());
+        Self { outside, term, answers, looker, ledger, board, hands: Semaphore::new(HANDS) }
+    }
+
+    /// Stores a row.
+    pub(super) async fn note(&self, row: &RecoveryRow) -> Noted {
+        let noted = timeout(NOTE_LIMIT, self.term.note_recovery(row)).await;
+        match noted.unwrap_or(Err(CommitError::Unknown)) {
+            Ok(()) => Noted::Stored(self.ledger.put(row.clone())),
+            Err(CommitError::Deposed) => {
+                self.answers.send(Answer::Lost);
+                Noted::Lost
+            }
+            Err(failure) => {
+                let RecoveryRow { project, instance, member, .. } = row;
+                warn!(%member, project, instance, ?failure, "how far its restart is could not be stored");
+                Noted::NotNow
+            }
+        }
+    }
+}
