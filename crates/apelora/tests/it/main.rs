@@ -9,6 +9,7 @@ mod db;
 mod demo;
 mod demo_cluster;
 mod disk;
+mod failures;
 mod fence;
 mod lease;
 mod maintenance;
