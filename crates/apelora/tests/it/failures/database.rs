@@ -9,7 +9,10 @@ use sqlx::{SqliteConnection, raw_sql};
 
 /// The one place where the environment of these tests is read.
 pub(crate) fn environment(name: &str) -> Option<String> {
-    #[expect(clippy::disallowed_methods, reason = "tests are told so where databases are and how often they run")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tests are told so where databases are and how often they run"
+    )]
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
@@ -52,7 +55,9 @@ impl Database {
             Some(admin) => {
                 let create = format!("CREATE DATABASE {name}");
                 match engine {
-                    Engine::Postgres => execute(&mut PgConnection::connect(admin).await.unwrap(), &create).await,
+                    Engine::Postgres => {
+                        execute(&mut PgConnection::connect(admin).await.unwrap(), &create).await
+                    }
                     _ => execute(&mut MySqlConnection::connect(admin).await.unwrap(), &create).await,
                 }
                 format!("{}/{name}", admin.rsplit_once('/').unwrap().0)
@@ -118,6 +123,15 @@ impl Database {
         Held::Sqlite(conn)
     }
 
+    /// Whether nobody holds the write lock of SQLite.
+    pub(crate) async fn may_be_written(&self) -> bool {
+        let mut conn = SqliteConnection::connect(&self.url).await.unwrap();
+        execute(&mut conn, "PRAGMA busy_timeout = 0").await;
+        let taken = (&mut conn).execute("BEGIN IMMEDIATE").await.is_ok();
+        conn.close().await.unwrap();
+        taken
+    }
+
     /// The text of every column of every row of every table.
     pub(crate) async fn dump(&self) -> String {
         match self.engine {
@@ -132,7 +146,8 @@ impl Database {
             }
             Engine::Postgres => {
                 let mut conn = PgConnection::connect(&self.url).await.unwrap();
-                let tables = "SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'public'";
+                let tables =
+                    "SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'public'";
                 let mut all = String::new();
                 for table in sqlx::query(tables).fetch_all(&mut conn).await.unwrap() {
                     let table: String = table.get(0);

@@ -8,9 +8,12 @@ use apelora_lab::incus::{ApiFault, InstancePlan, Lease};
 use apelora_lab::site::{BmcKind, MemberPlan, Site, SitePlan, Trouble};
 use apelora_maintenance::Stamp;
 use apelora_store::{
-    AuditQuery, AuditRecord, Engine, FenceRecord, NodeColumn, NodeKey, NodePatch, RecordQuery, Store, StoredMember,
+    AuditQuery, AuditRecord, Engine, FenceRecord, NodeColumn, NodeKey, NodePatch, RecordQuery, Store,
+    StoredMember,
 };
+use rustix::process::Signal;
 use time::macros::datetime;
+use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::database::Database;
@@ -131,6 +134,19 @@ impl Ground {
     pub(crate) fn cluster_answers(&self, fault: Option<&ApiFault>) {
         for member in MEMBERS {
             self.site.cluster().set_api_fault(member, fault.cloned()).unwrap();
+        }
+    }
+
+    /// Has a worker stand still, but not in the middle of a write: on SQLite nobody else could write before it goes on,
+    /// and so nobody could lead. A server of a database ends such a transaction after a while.
+    pub(crate) async fn stop_between_writes(&self, worker: &Process) {
+        loop {
+            worker.signal(Signal::STOP);
+            if self.database.engine != Engine::Sqlite || self.database.may_be_written().await {
+                return;
+            }
+            worker.signal(Signal::CONT);
+            sleep(Duration::from_millis(20)).await;
         }
     }
 

@@ -5,8 +5,12 @@
 
 mod course;
 mod database;
+mod ends;
+mod forms;
 mod ground;
 mod process;
+mod secrets;
+mod stalls;
 mod wire;
 
 use apelora_store::Engine;
@@ -98,4 +102,107 @@ at_each_step! {
     database_mute_between_two_readings: Mute at Off;
     database_mute_before_the_final: Mute at Final;
     database_mute_in_the_recovery: Mute at Recovery;
+}
+
+/// What a leader asked of a database server arrives after somebody else has begun to lead.
+mod arrives_late {
+    use super::{Engine, Fault, Step, courses};
+
+    #[test]
+    #[ignore = "run by scripts/test worker"]
+    fn permit_postgres() {
+        courses(Engine::Postgres, Fault::Deaf, Step::Open);
+    }
+
+    #[test]
+    #[ignore = "run by scripts/test worker"]
+    fn permit_mariadb() {
+        courses(Engine::MariaDb, Fault::Deaf, Step::Open);
+    }
+
+    #[test]
+    #[ignore = "run by scripts/test worker"]
+    fn final_postgres() {
+        courses(Engine::Postgres, Fault::Deaf, Step::Off);
+    }
+
+    #[test]
+    #[ignore = "run by scripts/test worker"]
+    fn final_mariadb() {
+        courses(Engine::MariaDb, Fault::Deaf, Step::Off);
+    }
+}
+
+/// Nothing that is kept, told or printed holds a password of a BMC.
+mod no_secret_in {
+    use super::{Engine, secrets, wait_for};
+
+    #[test]
+    #[ignore = "run by scripts/test worker"]
+    fn sqlite() {
+        wait_for(secrets::nothing_holds_a_secret(Engine::Sqlite));
+    }
+
+    #[test]
+    #[ignore = "run by scripts/test worker"]
+    fn postgres() {
+        wait_for(secrets::nothing_holds_a_secret(Engine::Postgres));
+    }
+
+    #[test]
+    #[ignore = "run by scripts/test worker"]
+    fn mariadb() {
+        wait_for(secrets::nothing_holds_a_secret(Engine::MariaDb));
+    }
+}
+
+/// Time that is lost.
+mod stalled {
+    use std::time::Duration;
+
+    use apelora_lab::incus::ApiFault;
+
+    use super::{Engine, Step, stalls, wait_for};
+
+    macro_rules! stall {
+        ($($name:ident: $stall:expr;)*) => {$(
+            #[test]
+            #[ignore = "run by scripts/test worker"]
+            fn $name() {
+                wait_for($stall);
+            }
+        )*};
+    }
+
+    const SHORT: Duration = Duration::from_secs(15);
+    const LONG: Duration = Duration::from_secs(40);
+
+    stall! {
+        fifteen_seconds_in_the_grace_sqlite: stalls::alone(Engine::Sqlite, SHORT, false);
+        fifteen_seconds_in_the_grace_postgres: stalls::alone(Engine::Postgres, SHORT, false);
+        fifteen_seconds_in_the_grace_mariadb: stalls::alone(Engine::MariaDb, SHORT, false);
+        forty_seconds_in_the_grace_sqlite: stalls::alone(Engine::Sqlite, LONG, true);
+        forty_seconds_in_the_grace_postgres: stalls::alone(Engine::Postgres, LONG, true);
+        forty_seconds_in_the_grace_mariadb: stalls::alone(Engine::MariaDb, LONG, true);
+        cluster_is_silent_sqlite: stalls::cluster_hangs(Engine::Sqlite, ApiFault::Silent);
+        cluster_is_silent_postgres: stalls::cluster_hangs(Engine::Postgres, ApiFault::Silent);
+        cluster_is_slow_mariadb: stalls::cluster_hangs(Engine::MariaDb, ApiFault::Slow(Duration::from_secs(10)));
+        database_crawls_in_the_grace_sqlite: stalls::database_crawls(Engine::Sqlite, Step::Grace);
+        database_crawls_in_the_grace_postgres: stalls::database_crawls(Engine::Postgres, Step::Grace);
+        database_crawls_in_the_grace_mariadb: stalls::database_crawls(Engine::MariaDb, Step::Grace);
+        database_crawls_after_the_intent_sqlite: stalls::database_crawls(Engine::Sqlite, Step::Intent);
+        database_crawls_after_the_intent_postgres: stalls::database_crawls(Engine::Postgres, Step::Intent);
+        database_crawls_after_the_intent_mariadb: stalls::database_crawls(Engine::MariaDb, Step::Intent);
+        database_crawls_after_the_send_sqlite: stalls::database_crawls(Engine::Sqlite, Step::Sent);
+        database_crawls_after_the_send_postgres: stalls::database_crawls(Engine::Postgres, Step::Sent);
+        database_crawls_after_the_send_mariadb: stalls::database_crawls(Engine::MariaDb, Step::Sent);
+        server_restarts_after_the_intent_postgres: stalls::server_restarts(Engine::Postgres, Step::Intent);
+        server_restarts_after_the_intent_mariadb: stalls::server_restarts(Engine::MariaDb, Step::Intent);
+        server_restarts_after_the_permit_postgres: stalls::server_restarts(Engine::Postgres, Step::Permit);
+        server_restarts_after_the_permit_mariadb: stalls::server_restarts(Engine::MariaDb, Step::Permit);
+        server_restarts_after_the_send_postgres: stalls::server_restarts(Engine::Postgres, Step::Sent);
+        server_restarts_after_the_send_mariadb: stalls::server_restarts(Engine::MariaDb, Step::Sent);
+        server_restarts_before_the_final_postgres: stalls::server_restarts(Engine::Postgres, Step::Final);
+        server_restarts_before_the_final_mariadb: stalls::server_restarts(Engine::MariaDb, Step::Final);
+    }
 }

@@ -17,6 +17,8 @@ pub(crate) enum Mode {
     Cut,
     /// What is asked arrives; answers are kept back until it is whole again.
     Mute,
+    /// What is asked is kept back until it is whole again, and then arrives, whoever asked it.
+    Deaf,
     /// Each answer comes this much later.
     Late(Duration),
 }
@@ -49,7 +51,7 @@ impl Wire {
                     let (from_server, to_server) = server.into_split();
                     let mut cut = heard.clone();
                     tokio::select! {
-                        () = asks(from_client, to_server) => {}
+                        () = asks(from_client, to_server, heard.clone()) => {}
                         () = answers(from_server, to_client, heard) => {}
                         _ = cut.wait_for(|mode| *mode == Mode::Cut) => {}
                     }
@@ -70,8 +72,14 @@ impl Drop for Wire {
     }
 }
 
-async fn asks(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
-    drop(tokio::io::copy(&mut from, &mut to).await);
+async fn asks(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut mode: watch::Receiver<Mode>) {
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        drop(mode.wait_for(|mode| *mode != Mode::Deaf).await);
+        if to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
 }
 
 async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut mode: watch::Receiver<Mode>) {
@@ -81,7 +89,7 @@ async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut mode: watc
         match now {
             Mode::Late(by) => sleep(by).await,
             Mode::Mute => drop(mode.wait_for(|mode| *mode != Mode::Mute).await),
-            Mode::Whole | Mode::Cut => {}
+            Mode::Whole | Mode::Cut | Mode::Deaf => {}
         }
         if to.write_all(&buffer[..read]).await.is_err() {
             return;
