@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::guard::{Case, Counts, Finding, GUARDS};
+use crate::guard::{Case, Counts, Finding, GUARDS, Guard};
 use crate::limits::Limits;
 use crate::name::MemberName;
 use crate::reason::ReasonCode;
@@ -47,9 +47,10 @@ impl Verdict {
         self.findings.iter().filter_map(|f| f.refusal).collect()
     }
 
-    /// The verdict as one sentence: the first guard that refuses, or that all hold.
+    /// The verdict as one sentence: that it is fenced already, or the first guard that refuses, or that all hold.
     pub fn sentence(&self) -> String {
-        match self.findings.iter().find(|f| !f.holds()) {
+        let refusals = || self.findings.iter().filter(|f| !f.holds());
+        match refusals().find(|f| f.guard == Guard::Proof).or_else(|| refusals().next()) {
             Some(finding) => finding.to_string(),
             None => format!("Every guard holds for {}.", self.member),
         }

@@ -10,7 +10,7 @@ use crate::record::{MemberRow, Persisted};
 use crate::supervisor::Settings;
 use crate::time::BootTime;
 use crate::track::Tracks;
-use crate::view::{ClusterView, Listed};
+use crate::view::{ClusterView, Listed, SecondView};
 use crate::world::{BmcPause, LeaseFacts, MemberFacts, ViewFacts, World};
 
 /// What beside the pass a world is made of.
@@ -57,7 +57,8 @@ pub(crate) fn world(pass: &Pass, stored: &Persisted, known: &Known<'_>) -> World
         open: known.open.clone(),
         history_gap: stored.history_gap,
         failure_domain_rule: known.settings.failure_domain_rule,
-        single_view: known.settings.single_view,
+        // The attestation stands in for what cannot be seen; another member's answer is seen, and may contradict.
+        single_view: known.settings.single_view && pass.second == SecondView::Missing,
         members: members.collect(),
     }
 }

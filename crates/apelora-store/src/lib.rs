@@ -1,7 +1,8 @@
 //! The database behind one door: nodes, their maintenance entries, history and audit on SQLite, PostgreSQL and MariaDB.
 //!
 //! A change of a node goes through [`Store::change_node`]: the store locks the node, hands the row and its entries to a
-//! pure decision, and makes the answer true in the same transaction, or not at all. No type of a database library is
+//! pure decision, and makes the answer true in the same transaction, or not at all. What a worker writes goes through
+//! [`Leader`], which touches the leader lease first; a person's word through [`Store::confirm_off`]. No type of a database library is
 //! part of this crate's interface, and no text of a statement is part of an error's own text.
 
 mod backfill;

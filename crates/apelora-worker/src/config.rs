@@ -33,7 +33,7 @@ pub struct WorkerConfig {
     pub providers: ProviderSettings,
     /// `APELORA_FAILURE_DOMAIN_RULE`.
     pub failure_domain_rule: bool,
-    /// `APELORA_SANLOCK_HOSTS`.
+    /// `APELORA_SANLOCK_HOSTS`, as [`crate::leases::load_hosts`] reads it.
     pub leases: LeaseConfig,
     /// `--dry-run`: decide and audit, stop before the permit.
     pub dry_run: bool,

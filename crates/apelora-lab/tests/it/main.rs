@@ -7,6 +7,7 @@ mod client;
 mod likeness;
 mod quorum;
 mod recordings;
+#[expect(clippy::disallowed_methods, reason = "real clients switch simulated machines")]
 mod site;
 mod support;
 mod timelines;

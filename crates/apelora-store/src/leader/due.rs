@@ -69,7 +69,9 @@ impl Work for Recovery<'_> {
             let (outcome, what) = match row.step {
                 Step::Done if row.start => (Outcome::Success, format!("runs again on {to}")),
                 Step::Done => (Outcome::Success, format!("is on {to}, stopped as it was")),
-                Step::Stays => (Outcome::Refused, format!("stays where it is: {}", row.detail)),
+                Step::Stays => {
+                    (Outcome::Refused, format!("stays where it is: {}", row.detail.trim_end_matches('.')))
+                }
                 _ => (Outcome::Failed, format!("was not restarted: {}", row.detail)),
             };
             let about = About {

@@ -129,7 +129,7 @@ async fn an_upgrade_that_was_killed_is_finished_by_the_next() {
 
         // One that is alive is waited for.
         if lab.engine != Engine::Sqlite {
-            lab.sql("DELETE FROM apelora_migration WHERE version = 3").await;
+            lab.sql("DELETE FROM apelora_migration WHERE version >= 3").await;
             lab.sql("UPDATE apelora_migration_lock SET holder = 'alive', expires_at = '2099-01-01 00:00:00'")
                 .await;
             let config = lab.config.clone();
@@ -168,12 +168,12 @@ async fn an_unknown_schema_is_refused_with_what_to_do() {
             )
         };
         // One additive step ahead is fine, more is not, and neither is one that is not additive.
-        lab.sql(&add(4, true)).await;
-        Store::connect(&lab.config).await.unwrap().close().await;
         lab.sql(&add(5, true)).await;
-        assert_refused(&lab.config, "schema version 5, newer than the 3 of this program").await;
-        lab.sql("DELETE FROM apelora_migration WHERE version > 3").await;
-        lab.sql(&add(4, false)).await;
+        Store::connect(&lab.config).await.unwrap().close().await;
+        lab.sql(&add(6, true)).await;
+        assert_refused(&lab.config, "schema version 6, newer than the 4 of this program").await;
+        lab.sql("DELETE FROM apelora_migration WHERE version > 4").await;
+        lab.sql(&add(5, false)).await;
         assert_refused(&lab.config, "Run a newer apelora").await;
 
         let foreign = lab.sibling().await;

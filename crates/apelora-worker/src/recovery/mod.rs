@@ -55,9 +55,13 @@ impl Recovery {
         view: Option<&ClusterView>,
         stored: &Persisted,
     ) {
-        if let Some(told) = &self.told {
-            told.send_replace(Seen::new(now, supervisor, view, stored));
+        let Some(told) = &self.told else { return };
+        let mut seen = Seen::new(now, supervisor, view, stored);
+        if self.with.outside.config.dry_run {
+            // The plan is shown, and nothing of it is carried out.
+            seen.ready.clear();
         }
+        told.send_replace(seen);
     }
 
     /// What would become, or becomes, of the instances that `member` ran: for the status document.

@@ -11,6 +11,8 @@ use super::{
     ServerConfig, Sources, WorkerConfig, load,
 };
 
+mod sample;
+
 /// Who reads settings, by the name of its commands.
 type Process = (&'static str, fn() -> &'static [&'static Setting]);
 const PROCESSES: [Process; 7] = [
@@ -19,7 +21,7 @@ const PROCESSES: [Process; 7] = [
     ("bmc check", BmcCheckConfig::settings),
     ("lease check", LeaseCheckConfig::settings),
     ("db", DatabaseConfig::settings),
-    ("node, history", ClientSettings::settings),
+    ("node, history, member, bmc trust, fence explain, audit, settings", ClientSettings::settings),
     ("policy", PolicyConfig::settings),
 ];
 

@@ -60,7 +60,7 @@ pub(crate) async fn tell<S: ToString>(
             Some(deed) = done.recv() => print(&line(now(), &deed)),
             _ = due.tick() => {
                 for row in trail.more().await {
-                    if row.action != ROUTINE {
+                    if row.action != ROUTINE || row.outcome != "success" {
                         print(&line(now(), &written(&row)));
                     }
                 }

@@ -80,6 +80,9 @@ impl Pair {
             Some(m) if m.incarnation.0 > 0 && m.proof.is_none_or(|p| p.incarnation != m.incarnation) => {
                 let record = record_id();
                 let incarnation = m.incarnation.0;
+                if self.dice.once_in(5) {
+                    return Some(lease_dead(member, incarnation));
+                }
                 self.records.push(record);
                 Some(Write::Intent(intent(member, incarnation, record)))
             }

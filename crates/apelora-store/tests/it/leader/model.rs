@@ -36,14 +36,13 @@ impl Drop for Pair {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let tail = self.told.len().saturating_sub(15);
-            println!("seed {}: {:#?}", self.seed, &self.told[tail..]);
+            println!("{:#?}", &self.told[tail..]);
         }
     }
 }
 
 /// Both stores, side by side.
 pub struct Pair {
-    seed: u64,
     store: Store,
     config: LeaderConfig,
     pub memory: MemoryStore,
@@ -109,6 +108,10 @@ impl Pair {
         let leader = self.store.campaign(&self.config, me, Arc::<HandClock>::default()).await.unwrap();
         assert_eq!(leader.as_ref().map(Leader::epoch), epoch);
         self.leaders.extend(leader);
+        // Each has a connection of its own.
+        if self.leaders.len() > 4 {
+            self.leaders.remove(0);
+        }
         if epoch.is_some() {
             self.count("acquired");
         }
@@ -288,54 +291,44 @@ fn is_same(a: &Persisted, b: &Persisted) -> bool {
         && are_near(a.history_gap, b.history_gap)
 }
 
-/// How many sequences, and how long each is.
-const SEEDS: u64 = 4;
-const STEPS: usize = 200;
+/// One sequence; another seed gives another one.
+const SEED: u64 = 1;
+const STEPS: usize = 400;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn random_writes_come_to_the_same_as_in_memory() {
     on_every_engine(|lab| async move {
-        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-        for seed in 0..SEEDS {
-            let lab = lab.sibling().await;
-            let store = lab.store().await;
-            let mut nodes = BTreeMap::new();
-            for name in NODES {
-                nodes.insert(name, make_node(&store, name).await);
-            }
-            let config = LeaderConfig {
-                power_locking_types: vec!["operator_hold".into()],
-                ..LeaderConfig::new(limits(), "w1")
-            };
-            let mut pair = Pair {
-                seed,
-                store,
-                memory: MemoryStore::new(&config.limits),
-                config,
-                now: secs(1_000_000),
-                dice: Dice(seed),
-                holders: (0..3).map(|_| super::rig::holder()).collect(),
-                leaders: Vec::new(),
-                records: Vec::new(),
-                nodes,
-                held: BTreeMap::new(),
-                audited: 0,
-                told: Vec::new(),
-                seen: BTreeMap::new(),
-            };
-            pair.campaign().await;
-            for _ in 0..STEPS {
-                pair.step().await;
-            }
-            pair.compare().await;
-            pair.compare_the_trail().await;
-            for (what, count) in std::mem::take(&mut pair.seen) {
-                *seen.entry(what).or_default() += count;
-            }
-            pair.store.close().await;
-            lab.remove().await;
+        let store = lab.store().await;
+        let mut nodes = BTreeMap::new();
+        for name in NODES {
+            nodes.insert(name, make_node(&store, name).await);
         }
-        println!("{seen:?}");
+        let config = LeaderConfig {
+            power_locking_types: vec!["operator_hold".into()],
+            ..LeaderConfig::new(limits(), "w1")
+        };
+        let mut pair = Pair {
+            store,
+            memory: MemoryStore::new(&config.limits),
+            config,
+            now: secs(1_000_000),
+            dice: Dice(SEED),
+            holders: (0..3).map(|_| super::rig::holder()).collect(),
+            leaders: Vec::new(),
+            records: Vec::new(),
+            nodes,
+            held: BTreeMap::new(),
+            audited: 0,
+            told: Vec::new(),
+            seen: BTreeMap::new(),
+        };
+        pair.campaign().await;
+        for _ in 0..STEPS {
+            pair.step().await;
+        }
+        pair.compare().await;
+        pair.compare_the_trail().await;
+        println!("{:?}", pair.seen);
         for what in [
             "acquired",
             "renewed",
@@ -351,8 +344,11 @@ async fn random_writes_come_to_the_same_as_in_memory() {
             "not fenced",
             "final refused",
             "returned",
+            "recovery",
+            "withdrawn",
+            "proof",
         ] {
-            assert!(seen.contains_key(what), "never {what}: {seen:?}");
+            assert!(pair.seen.contains_key(what), "never {what}: {:?}", pair.seen);
         }
     })
     .await;

@@ -355,6 +355,27 @@ async fn a_persons_word_at_the_same_moment_comes_before_or_after_and_never_betwe
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_member_that_is_first_seen_and_first_confirmed_at_the_same_moment_is_both() {
+    on_every_engine(|lab| async move {
+        let store = lab.store().await;
+        let server = Store::connect(&lab.config).await.unwrap();
+        let leader = lead(&store).await;
+        for i in 0..12 {
+            let name = format!("n{i}");
+            let word = PersonsWord { member: name.as_str().into(), ..word(0) };
+            let at = stamp();
+            let (confirmed, seen) =
+                tokio::join!(server.confirm_off(&word, &at), leader.commit(super::rig::away(&name)),);
+            assert!(confirmed.is_ok() && seen.result.is_ok(), "{confirmed:?} {seen:?}");
+        }
+        let members = store.stored_members().await.unwrap();
+        assert_eq!(members.len(), 12);
+        assert!(members.iter().all(|m| m.row.is_fenced()));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_refused_write_leaves_nothing() {
     on_every_engine(|lab| async move {
         let store = lab.store().await;

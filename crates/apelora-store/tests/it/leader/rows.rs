@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apelora_fencing::name::{Incarnation, MemberName};
+use apelora_fencing::name::Incarnation;
 use apelora_fencing::proof::PowerWord;
 use apelora_fencing::record::{ProofKind, RecordStatus};
 use apelora_fencing::restart::{Evacuate, Instance};
@@ -45,6 +45,7 @@ pub fn instance(name: &str, member: &str) -> Instance {
         member: member.into(),
         architecture: "x86_64".into(),
         autostart: Some(true),
+        priority: -3,
         was_running: true,
         evacuate: Evacuate::Migrate,
         ephemeral: false,
@@ -205,17 +206,21 @@ async fn the_loop_guard_counts_by_name_and_hardware_until_the_member_is_back() {
         }
         assert_eq!(sent("s1", 1).await, Ok(Committed::Done), "600 s have passed");
         assert_eq!(sent("s1", 1).await, recently);
+        store.shift_clock(Duration::from_millis(5));
         failed(&leader, "s1").await;
         assert_eq!(sent("s1", 2).await, Ok(Committed::Done), "it was Online since");
         let before = store.fence_records(&RecordQuery { limit: 1, ..RecordQuery::default() }).await.unwrap();
         assert!(before[0].last_power_off_at.is_some() && before[0].last_online_at.is_some());
 
+        // SQLite's clock counts milliseconds, and what happens in the same one counts as not seen since.
+        let a_moment = || store.shift_clock(Duration::from_millis(5));
         store.note_history_gap().await.unwrap();
+        a_moment();
         let lost = Err(CommitError::Refused(ReasonCode::HistoryLost));
         failed(&leader, "s3").await;
         assert_eq!(sent("s3", 1).await, Ok(Committed::Done), "it was Online after the gap");
-        store.note_history_gap().await.unwrap();
         failed(&leader, "s4").await;
+        a_moment();
         store.note_history_gap().await.unwrap();
         let mut other = intent("s4", 1, record_id());
         other.uuid = Some(uuid(4));
@@ -350,6 +355,42 @@ async fn a_persons_word_is_kept_whatever_comes_after() {
         let later = ProofQuery { before: Some(proofs[0].seq), ..query };
         let ids: Vec<_> = store.proofs(&later).await.unwrap().iter().map(|p| p.id).collect();
         assert_eq!(ids, [proofs[1].id]);
+    })
+    .await;
+}
+
+/// What a backup says about failures is what was true when it was made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn after_a_restore_no_older_proof_counts_and_no_older_worker_leads() {
+    on_every_engine(|lab| async move {
+        let store = lab.store().await;
+        let leader = lead(&store).await;
+        for member in ["dead", "sent"] {
+            failed(&leader, member).await;
+        }
+        commit(&leader, watched("dead", 1)).await;
+        let is_fenced = async || store.stored_members().await.unwrap()[0].row.is_fenced();
+        assert!(is_fenced().await);
+        let epoch = store.lease().await.unwrap().epoch;
+
+        assert_eq!(store.note_restored().await.unwrap(), 2);
+        assert!(!is_fenced().await, "it may have come back since the backup");
+        let deposed = leader.commit(watched("sent", 2)).await.result;
+        assert_eq!(deposed, Err(CommitError::Deposed), "the worker was not stopped");
+        let lease = store.lease().await.unwrap();
+        assert!(lease.holder.is_none() && lease.expires_in.is_none() && lease.epoch > epoch, "{lease:?}");
+
+        let next = lead(&store).await;
+        let mut other = intent("sent", 2, record_id());
+        other.uuid = Some(uuid(4));
+        let refused = next.commit(Write::Intent(other)).await.result;
+        assert_eq!(refused, Err(CommitError::Refused(ReasonCode::HistoryLost)));
+        // Its power may be read, and a person may say so; the fault entry of the life before does not stand in the way.
+        commit(&next, watched("dead", 2)).await;
+        assert!(is_fenced().await);
+        assert!(store.confirm_off(&word("sent", 1), &stamp()).await.is_err(), "of the life before");
+        store.confirm_off(&word("sent", 2), &stamp()).await.unwrap();
+        assert_eq!(store.note_restored().await.unwrap(), 2);
     })
     .await;
 }

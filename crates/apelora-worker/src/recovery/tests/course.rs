@@ -1,5 +1,6 @@
 //! What goes well: moved, started, left, and told.
 
+use apelora_fencing::MemberName;
 use apelora_fencing::recovery::Step;
 use apelora_fencing::restart::Stays;
 use apelora_lab::incus::InstancePlan;
@@ -82,7 +83,10 @@ async fn what_is_tied_to_its_server_stays_and_says_why() {
         let row = lab.row("default", name);
         assert_eq!((row.step, row.start), (Step::Done, false), "{name}");
         assert_eq!(lab.runs("default", name), [""; 0]);
-        assert_eq!(lab.cluster.location("default", name).as_deref(), row.target.as_ref().map(|t| t.as_str()));
+        assert_eq!(
+            lab.cluster.location("default", name).as_deref(),
+            row.target.as_ref().map(MemberName::as_str)
+        );
     }
     lab.assert_restarted("default", "eager", "s3");
     let huge = lab.row("default", "huge");
@@ -127,6 +131,22 @@ async fn members_in_maintenance_get_nothing() {
     for name in ["a", "b", "c", "d"] {
         assert_eq!(lab.runs("default", name), ["s4"]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_plans_and_touches_nothing() {
+    let lab = Lab::new(&[plan("a", "s3")]).await;
+    let _worker = lab.rig.start_through(|outside| {
+        outside.cluster = lab.endpoints();
+        outside.config.dry_run = true;
+    });
+    pass(40).await;
+    lab.cluster.lose_power("s3").unwrap();
+    pass(60).await;
+    lab.person_says_off("s3");
+    pass(120).await;
+    assert_eq!((lab.rows().len(), lab.times("default", "a")), (0, (0, 0)));
+    assert_eq!(lab.told("s3", "default", "a").plan, "restart");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use apelora_fencing::MemberName;
 use apelora_fencing::proof::PowerWord;
 use apelora_fencing::recovery::{RecoveryRow, Step};
 use apelora_fencing::status::InstanceStatus;
+use apelora_fencing::{Clock, MemberName};
 use apelora_http::{ClientIdentity, Dial, Dialed, Dialing, Endpoint, Trust};
 use apelora_lab::https::Identity;
 use apelora_lab::incus::{self, ClusterPlan, InstancePlan, What};
@@ -55,7 +55,7 @@ impl Lab {
         Self { rig, cluster, trust, identity: Arc::new(identity), _folder: folder }
     }
 
-    fn endpoints(&self) -> Cluster {
+    pub(super) fn endpoints(&self) -> Cluster {
         let config = IncusConfig { urls: self.cluster.urls().to_vec(), ..IncusConfig::default() };
         let endpoint = |url: &String| apelora_incus::endpoint(url).unwrap();
         let endpoints = config.urls.iter().map(endpoint).collect();
@@ -84,6 +84,14 @@ impl Lab {
     pub(super) async fn fence(&self, member: &str) {
         self.cluster.crash(member).unwrap();
         self.rig.wait(120, "the proof", |rig| rig.is_fenced(member)).await;
+    }
+
+    /// A person confirms that it is off.
+    pub(super) fn person_says_off(&self, member: &str) {
+        let mut store = self.rig.base.store.lock().unwrap();
+        let now = self.rig.clock.boot().since_boot();
+        let shown = store.read(now).members[&member.into()].incarnation;
+        store.confirm_off(now, &member.into(), shown).unwrap();
     }
 
     /// A machine gets its power back and boots.

@@ -4,4 +4,5 @@ mod course;
 mod killed;
 mod lab;
 mod permit;
+mod stored;
 mod trouble;

@@ -7,6 +7,7 @@ use apelora_lab::incus::{ApiFault, InstancePlan, Lease};
 
 use super::lab::Lab;
 use crate::notice::Notice;
+use crate::shell::scripted::BmcFault;
 use crate::shell::tests::rig::{MEMBERS, Rig, pass};
 
 fn plan(name: &str, member: &str) -> InstancePlan {
@@ -65,7 +66,7 @@ async fn a_member_that_returns_while_its_storage_is_locked_ends_the_recovery_lou
 async fn a_member_that_returns_at_any_moment_runs_nothing_twice() {
     let names = ["a", "b", "c", "d", "e", "f"];
     let mut outcomes = std::collections::BTreeMap::new();
-    for delay in (0..12).map(|n| n * 700) {
+    for delay in [0, 300, 900, 2_000] {
         let plans: Vec<_> = names.iter().map(|name| plan(name, "s3")).collect();
         let lab = Lab::with(&plans, |plan| plan.boot_time = Duration::from_secs(2)).await;
         let worker = lab.settled().await;
@@ -86,6 +87,46 @@ async fn a_member_that_returns_at_any_moment_runs_nothing_twice() {
     }
     println!("(runs on s3 again, given up): times: {outcomes:?}");
     assert!(outcomes.len() >= 2, "the moments differ: {outcomes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_who_was_wrong_is_told_loudly_when_the_member_is_back() {
+    // Shared locks let an instance run twice, as the contract measured.
+    let lab = Lab::with(&[plan("db", "s3")], |plan| plan.lease = Lease::Shared).await;
+    let mut worker = lab.settled().await;
+    lab.rig.machines.faults.lock().unwrap().insert("s3".into(), BmcFault::Refuses);
+    lab.cluster.cut("s3").unwrap();
+    pass(90).await;
+    assert!(!lab.rig.is_fenced("s3") && lab.rows().is_empty(), "nothing without a proof");
+    lab.person_says_off("s3");
+    lab.ended(60, 1).await;
+    assert_eq!(lab.runs("default", "db").len(), 2, "the person was wrong");
+    lab.heal("s3");
+    pass(60).await;
+    let told: Vec<_> = worker
+        .told()
+        .iter()
+        .filter(|n| matches!(n, Notice::MayRunTwice { .. }))
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(told.len(), 1, "told once: {told:?}");
+    assert!(told[0].starts_with("DANGER: s3 is back") && told[0].ends_with("default/db."), "{}", told[0]);
+    assert_eq!(lab.runs("default", "db").len(), 2, "told, and never acted on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspend_in_the_middle_starts_nothing_on_old_knowledge() {
+    let lab =
+        Lab::with(&[plan("a", "s3")], |plan| plan.lease = Lease::Exclusive(Duration::from_secs(60))).await;
+    let _worker = lab.settled().await;
+    lab.fence("s3").await;
+    lab.rig
+        .wait(60, "moved", |rig| rig.base.recoveries.lock().unwrap().iter().any(|r| r.step == Step::Starting))
+        .await;
+    lab.rig.clock.suspend(90);
+    lab.ended(240, 1).await;
+    assert!(lab.rig.epoch() > 1, "the lease was lost in the suspend");
+    lab.assert_restarted("default", "a", "s3");
 }
 
 #[tokio::test(start_paused = true)]

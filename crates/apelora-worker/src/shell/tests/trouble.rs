@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use apelora_fencing::HolderId;
+use apelora_fencing::view::Status;
 use apelora_fencing::write::Outcome;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -173,6 +174,23 @@ async fn a_cluster_that_hangs_is_no_reason_to_act_and_none_to_leave() {
     pass(45).await;
     assert_eq!((rig.sends(), rig.is_fenced("s3"), rig.epoch()), (1, true, 1));
     worker.assert_figures_match(&rig);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_view_that_contradicts_refuses_whatever_is_attested() {
+    for attested in [false, true] {
+        let rig = Rig::new();
+        *rig.site.second_says.lock().unwrap() = Some(("s3".into(), Status::Online));
+        let worker = rig.start_through(|outside| outside.config.incus.single_view = attested);
+        pass(20).await;
+        rig.fail("s3");
+        pass(90).await;
+        assert_eq!((rig.sends(), rig.is_fenced("s3")), (0, false), "{attested}");
+        *rig.site.second_says.lock().unwrap() = None;
+        pass(40).await;
+        assert_eq!((rig.sends(), rig.is_fenced("s3")), (1, true), "{attested}");
+        worker.assert_figures_match(&rig);
+    }
 }
 
 #[tokio::test(start_paused = true)]
