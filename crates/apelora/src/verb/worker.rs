@@ -19,9 +19,11 @@ use super::{configure, server};
 use crate::cli::Worker;
 use crate::config::{BmcSettings, IncusSettings, OneLine, Provenance, WorkerConfig as Settings};
 use crate::failure::Failure;
+use crate::systemd::Systemd;
 use crate::{filesystem, logging, real, signals};
 
 pub(super) fn run(options: Worker, environment: Vec<(OsString, OsString)>) -> Result<(), Failure> {
+    let systemd = Systemd::of(&environment);
     let lab = provider_settings(&environment);
     let (settings, provenance) = configure::<Settings>(options.process, environment)?;
     let warning = filesystem::check(&settings.database_url)?;
@@ -39,9 +41,11 @@ pub(super) fn run(options: Worker, environment: Vec<(OsString, OsString)>) -> Re
         let config = of(settings, providers, leases, options.dry_run, provenance);
         let worker = bind(config, store.clone(), secrets(), None).await?;
         tracing::info!("the worker's health and metrics are at {}", worker.url());
+        systemd.ready();
         let mut asked = false;
         let told = async {
             stop.await;
+            systemd.stopping();
             asked = true;
         };
         worker.serve(told).await;
