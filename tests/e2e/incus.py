@@ -165,11 +165,12 @@ def returned(site):
     """A member comes back while its instances are being restarted: what was begun ends loudly, nothing runs twice."""
     instances = [site.make(f'return-{number}', 'm3', project=project)
                  for number, project in enumerate(['default', PROJECT] * 3)]
+    site.cluster.lease(3600)
     site.worker()
     site.knows()
     site.broken()
     site.cluster.script('cut', 'm3', 'all')
-    # The storage still keeps the dead host's leases: the starts fail, and are tried again.
+    # The storage keeps the dead host's leases until it boots: the starts fail, and are tried again.
     eventually(lambda: 'starting' in [step for step, _ in site.steps().values()], LONG, 'a restart is under way')
     site.bmcs.tell('on m3')
     site.cluster.script('heal', 'm3')

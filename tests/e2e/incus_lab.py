@@ -142,6 +142,10 @@ class Cluster:
         wanted = dict.fromkeys(MEMBERS, 'Online')
         return all(self.statuses(member) == wanted for member in MEMBERS)
 
+    def lease(self, seconds):
+        """How long the storage keeps the lease of a host that is off, from now on."""
+        (self.folder / 'san/lease').write_text(str(seconds))
+
     def restricted_certificate(self):
         """A client certificate that may use two projects and nothing else: (certificate, key)."""
         certificate, key = self.folder / 'restricted.crt', self.folder / 'restricted.key'
@@ -431,6 +435,7 @@ class Site:
         with contextlib.ExitStack() as stack:
             stack.callback(self.end_processes)
             self.cluster.script('lock', 'ex')
+            self.cluster.lease(LEASE)
             self.watch = Watch(self.cluster)
             self.watch.start()
             stack.callback(self.watch.end)
