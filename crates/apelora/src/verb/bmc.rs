@@ -155,6 +155,9 @@ fn details(row: &CheckRow) -> String {
     let suite = row.suite.map(|suite| format!("cipher suite {suite}"));
     // The path of a system that the map names stands in its target.
     let system = row.system.clone().filter(|system| !row.target.ends_with(system.as_str()));
-    let parts = [row.vendor.clone(), system, suite, row.privilege.clone(), row.reported.clone()];
+    // Redfish has one order only.
+    let order = row.byte_order.filter(|_| row.suite.is_some());
+    let order = order.map(|order| format!("{} order", order.as_str()));
+    let parts = [row.vendor.clone(), system, suite, row.privilege.clone(), row.reported.clone(), order];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
