@@ -4,7 +4,11 @@
 //! from audit rows that were committed, and from nothing else, so that figures and audit tell the same. No label holds
 //! an address or free text: members are names of the cluster, reasons are the closed list of reason codes.
 
+mod label;
+
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use apelora_fencing::lease::LeaseReading;
@@ -12,12 +16,18 @@ use apelora_fencing::map::{MapState, Provider};
 use apelora_fencing::record::ProofKind;
 use apelora_fencing::write::{AuditAction, AuditRow, Outcome};
 use apelora_fencing::{Epoch, MemberName, ReasonCode};
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+
+use label::{
+    KindLabel, LockspaceLabel, MemberLabel, OperationLabels, OutcomeLabel, ReasonLabel, RequestLabels,
+    ResultLabel,
+};
+pub(crate) use label::{Operation, PassResult, Recovered, Renewal};
 
 /// The media type of [`Metrics::text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -29,148 +39,6 @@ const OFF_BUCKETS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 45.0, 60.0];
 /// Upper bounds of the buckets from a proof to a restarted instance, in seconds: a storage lease of a dead host takes
 /// about 140 s to end.
 const RESTART_BUCKETS: [f64; 9] = [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1800.0];
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OutcomeLabel {
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabel {
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct KindLabel {
-    kind: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabel {
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct MemberLabel {
-    member: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LockspaceLabel {
-    lockspace: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    provider: &'static str,
-    operation: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OperationLabels {
-    provider: &'static str,
-    operation: &'static str,
-}
-
-/// What is asked of a BMC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    /// Connecting and authenticating.
-    Open,
-    /// Identity and power, always together.
-    Read,
-    /// The power-off.
-    PowerOff,
-}
-
-impl Operation {
-    const ALL: [Self; 3] = [Self::Open, Self::Read, Self::PowerOff];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Read => "read",
-            Self::PowerOff => "power_off",
-        }
-    }
-}
-
-/// How a renewal of the lease ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Renewal {
-    Renewed,
-    Failed,
-    Deposed,
-    /// Not tried: the deciding loop had not moved for too long.
-    Withheld,
-}
-
-impl Renewal {
-    const ALL: [Self; 4] = [Self::Renewed, Self::Failed, Self::Deposed, Self::Withheld];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Renewed => "renewed",
-            Self::Failed => "failed",
-            Self::Deposed => "deposed",
-            Self::Withheld => "withheld",
-        }
-    }
-}
-
-/// What became of an instance of a fenced member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Recovered {
-    /// It runs elsewhere.
-    Restarted,
-    /// It was moved and not started, as it is configured.
-    Moved,
-    Stayed,
-    GaveUp,
-}
-
-impl Recovered {
-    const ALL: [Self; 4] = [Self::Restarted, Self::Moved, Self::Stayed, Self::GaveUp];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Restarted => "restarted",
-            Self::Moved => "moved",
-            Self::Stayed => "stayed",
-            Self::GaveUp => "gave_up",
-        }
-    }
-}
-
-/// How a pass ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PassResult {
-    Complete,
-    ClusterUnreadable,
-    StoreUnreadable,
-}
-
-impl PassResult {
-    const ALL: [Self; 3] = [Self::Complete, Self::ClusterUnreadable, Self::StoreUnreadable];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::ClusterUnreadable => "cluster_unreadable",
-            Self::StoreUnreadable => "store_unreadable",
-        }
-    }
-}
-
-/// The word of a proof's kind.
-pub(crate) const fn kind_word(kind: ProofKind) -> &'static str {
-    match kind {
-        ProofKind::LeaseDead => "lease-dead",
-        ProofKind::Person => "person",
-        ProofKind::PowerOff => "power-off",
-    }
-}
 
 /// The figures of one worker.
 pub(crate) struct Metrics {
@@ -191,6 +59,8 @@ pub(crate) struct Metrics {
     renewals: Family<ResultLabel, Counter>,
     passes: Family<ResultLabel, Counter>,
     observer_age: Family<LockspaceLabel, Gauge>,
+    /// The members and the lockspaces that have series now.
+    shown: Mutex<(BTreeSet<String>, BTreeSet<String>)>,
     recoveries: Family<OutcomeLabel, Counter>,
     restart_seconds: Histogram,
 }
@@ -215,6 +85,7 @@ impl Metrics {
             renewals: Family::default(),
             passes: Family::default(),
             observer_age: Family::default(),
+            shown: Mutex::default(),
             recoveries: Family::default(),
             restart_seconds: Histogram::new(RESTART_BUCKETS),
         };
@@ -305,7 +176,7 @@ impl Metrics {
         for reason in ReasonCode::ALL {
             drop(self.refusals.get_or_create(&ReasonLabel { reason: reason.as_str() }));
         }
-        for kind in [ProofKind::LeaseDead, ProofKind::Person, ProofKind::PowerOff].map(kind_word) {
+        for kind in ProofKind::ALL.map(ProofKind::as_str) {
             drop(self.proofs.get_or_create(&KindLabel { kind }));
         }
         for outcome in Recovered::ALL.map(Recovered::as_str) {
@@ -331,7 +202,7 @@ impl Metrics {
             }
             (AuditAction::Fenced, _) => {
                 if let Some(kind) = proof {
-                    self.proofs.get_or_create(&KindLabel { kind: kind_word(kind) }).inc();
+                    self.proofs.get_or_create(&KindLabel { kind: kind.as_str() }).inc();
                 }
             }
             _ => {}
@@ -370,19 +241,47 @@ impl Metrics {
         };
         self.mapped.set(i64::try_from(members).unwrap_or(i64::MAX));
         self.mapping_valid.set(i64::from(!matches!(map, MapState::Invalid)));
+        match map {
+            MapState::Valid(map) => self.keep_checks(|member| map.get(&member.into()).is_some()),
+            MapState::Absent => self.keep_checks(|_| false),
+            // Nobody knows whom it will name.
+            MapState::Invalid => {}
+        }
+    }
+
+    /// Checks of members that nobody checks any more would grow old, and raise an alarm for ever.
+    fn keep_checks(&self, is_kept: impl Fn(&str) -> bool) {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).0.retain(|member| {
+            let kept = is_kept(member);
+            if !kept {
+                let label = MemberLabel { member: member.clone() };
+                self.check_success.remove(&label);
+                self.check_time.remove(&label);
+            }
+            kept
+        });
     }
 
     /// An idle reading of a BMC ended; `at` is Unix time.
     pub(crate) fn checked(&self, member: &MemberName, good: bool, at: Duration) {
         let label = MemberLabel { member: member.as_str().to_owned() };
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).0.insert(label.member.clone());
         self.check_success.get_or_create(&label).set(i64::from(good));
         self.check_time.get_or_create(&label).set(i64::try_from(at.as_secs()).unwrap_or(i64::MAX));
     }
 
+    /// Who leads no more looks at nothing any more: what it saw last is not shown as if it were so still.
     pub(crate) fn leads(&self, epoch: Option<Epoch>) {
         self.leader.set(i64::from(epoch.is_some()));
-        if let Some(epoch) = epoch {
-            self.epoch.set(i64::try_from(epoch.0).unwrap_or(i64::MAX));
+        match epoch {
+            Some(epoch) => {
+                self.epoch.set(i64::try_from(epoch.0).unwrap_or(i64::MAX));
+            }
+            None => {
+                self.open_records(0);
+                self.map(&MapState::Absent);
+                self.leases(&[]);
+            }
         }
     }
 
@@ -395,6 +294,14 @@ impl Metrics {
     }
 
     pub(crate) fn leases(&self, readings: &[LeaseReading]) {
+        let read: BTreeSet<_> = readings.iter().map(|reading| reading.lockspace.clone()).collect();
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        // An observer that is gone must not look as young as it was.
+        for lockspace in shown.1.difference(&read) {
+            self.observer_age.remove(&LockspaceLabel { lockspace: lockspace.clone() });
+        }
+        shown.1 = read;
+        drop(shown);
         for reading in readings {
             let observer = &reading.observer;
             let age = observer.monotime.saturating_sub(observer.renewal_last_success);
@@ -430,6 +337,8 @@ impl fmt::Debug for Metrics {
 
 #[cfg(test)]
 mod tests {
+    use apelora_fencing::map::BmcMap;
+
     use super::*;
 
     fn row(action: AuditAction, outcome: Option<Outcome>, reason: Option<ReasonCode>) -> AuditRow {
@@ -455,6 +364,37 @@ mod tests {
         for name in names.iter().filter_map(|l| l.split(' ').next()) {
             assert!(text.contains(&format!("# HELP {name} ")), "{name}");
         }
+    }
+
+    /// An age that grows for ever, and a power-off that is in progress for ever, would be alarms about nothing.
+    #[test]
+    fn what_is_not_looked_at_any_more_is_not_shown() {
+        let map = |members: &[&str]| {
+            let entries: Vec<_> = members
+                .iter()
+                .map(|m| format!(r#""{m}": {{"provider": "lima", "address": "apelora-{m}"}}"#))
+                .collect();
+            let text = format!(r#"{{"members": {{{}}}}}"#, entries.join(", "));
+            MapState::Valid(std::sync::Arc::new(BmcMap::parse(text.as_bytes(), &[]).unwrap()))
+        };
+        let metrics = Metrics::new();
+        metrics.leads(Some(Epoch(7)));
+        metrics.map(&map(&["s1", "s2"]));
+        metrics.checked(&"s1".into(), true, Duration::from_secs(9));
+        metrics.checked(&"s2".into(), false, Duration::from_secs(9));
+        metrics.open_records(1);
+        let has = |word: &str| metrics.text().contains(word);
+        assert!(has(r#"check_success{member="s1"} 1"#) && has(r#"check_success{member="s2"} 0"#));
+        metrics.map(&MapState::Invalid);
+        assert!(has(r#"member="s2""#) && has("apelora_fence_mapping_valid 0"));
+        metrics.map(&map(&["s1"]));
+        assert!(has(r#"check_success{member="s1"} 1"#) && !has(r#"member="s2""#));
+        metrics.map(&MapState::Invalid);
+        metrics.leads(None);
+        assert!(
+            !has("member=") && has("apelora_fence_open_records 0") && has("apelora_fence_mapping_valid 1")
+        );
+        assert!(has("apelora_supervisor_lease_epoch 7"));
     }
 
     #[test]

@@ -29,14 +29,14 @@ pub enum Notice {
         /// Why.
         why: SteppedDown,
     },
-    /// The cluster gives a member another status than before.
+    /// The cluster gives a member another status than before; Offline is [`Self::Grace`].
     Seen {
         /// Whom.
         member: MemberName,
         /// Its status now; absent when it is not listed any more.
         status: Option<Status>,
     },
-    /// A member is Offline, and the time until it may be switched off runs.
+    /// The cluster reports a member as Offline, and the time until it may be switched off runs.
     Grace {
         /// Whom.
         member: MemberName,
@@ -154,6 +154,13 @@ pub enum Notice {
     },
     /// The database answers again.
     StoreReadable,
+    /// What runs where cannot be read any more: what is stored of it grows old.
+    InstancesUnreadable {
+        /// Why.
+        problem: String,
+    },
+    /// What runs where can be read again.
+    InstancesReadable,
     /// The worker turned out to run on another member than it knew, and starts its leadership again.
     OwnHost {
         /// Which.
@@ -288,6 +295,8 @@ impl Notice {
             Self::ClusterReadable { .. } => "cluster_readable",
             Self::StoreUnreadable { .. } => "store_unreadable",
             Self::StoreReadable => "store_readable",
+            Self::InstancesUnreadable { .. } => "instances_unreadable",
+            Self::InstancesReadable => "instances_readable",
             Self::OwnHost { .. } => "own_host",
             Self::Moved { .. } => "moved",
             Self::Started { .. } => "started",
@@ -309,6 +318,7 @@ impl Notice {
             | Self::MapValid { .. }
             | Self::ClusterReadable { .. }
             | Self::StoreReadable
+            | Self::InstancesReadable
             | Self::OwnHost { .. }
             | Self::Moved { .. }
             | Self::Started { .. }
@@ -330,6 +340,7 @@ impl Notice {
             | Self::Fenced { .. }
             | Self::ClusterUnreadable { .. }
             | Self::StoreUnreadable { .. }
+            | Self::InstancesUnreadable { .. }
             | Self::StartRefused { .. }
             | Self::Stays { .. }
             | Self::Recovered { .. }
@@ -373,40 +384,4 @@ impl Notices {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_notice_is_a_sentence_that_names_the_member_and_the_remedy() {
-        let ended =
-            Notice::Ended { member: "s3".into(), outcome: Outcome::Failed, reason: ReasonCode::NeverOff };
-        let text = ended.to_string();
-        assert!(text.contains("s3") && text.contains("confirm it by hand"), "{text}");
-        let refused = Notice::Refused {
-            member: "s2".into(),
-            reasons: vec![ReasonCode::NotMinority, ReasonCode::LeaseTooShort],
-            sentence: "Half of them.".into(),
-        };
-        assert_eq!(
-            refused.to_string(),
-            "s2 is not switched off: Half of them. All reasons: not_minority, lease_too_short."
-        );
-    }
-
-    #[test]
-    fn it_is_as_loud_as_it_matters() {
-        let seen = |status| Notice::Seen { member: "s1".into(), status };
-        assert_eq!(seen(Some(Status::Online)).level(), Level::Info);
-        assert_eq!(seen(Some(Status::Offline)).level(), Level::Warn);
-        assert_eq!(seen(None).level(), Level::Warn);
-        assert_eq!(Notice::Distrusted { member: "s1".into() }.level(), Level::Error);
-    }
-
-    #[test]
-    fn a_listener_that_went_away_does_no_harm() {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let notices = Notices::new(Some(sender));
-        drop(receiver);
-        notices.tell(Notice::StoreReadable);
-    }
-}
+mod tests;

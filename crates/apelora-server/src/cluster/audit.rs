@@ -1,6 +1,6 @@
 //! The audit trail: `GET /apelora/v1/audit`.
 
-use apelora_maintenance::json;
+use apelora_maintenance::json::{self, iso};
 use apelora_store::{AuditQuery, AuditRecord, Direction};
 use http::HeaderValue;
 use serde::Serialize;
@@ -17,7 +17,6 @@ use crate::baremetal::{Call, PAGE_MAX};
 use crate::endpoints;
 use crate::error::ApiError;
 use crate::ident;
-use crate::node::render::iso;
 use crate::reply::Success;
 
 /// A page of the audit trail.

@@ -274,7 +274,7 @@ impl Work for ConfirmOff<'_> {
             };
             let mut evidence = evidence.clone();
             evidence["proof"] = id_of_proof.to_string().into();
-            evidence["kind"] = proof::kind_word(ProofKind::Person).into();
+            evidence["kind"] = ProofKind::Person.as_str().into();
             let action = told.action.as_str();
             let row = row(id(stamp, action), stamp, by, action, name, (summary, evidence));
             audit::Row { node_uuid: node_uuid.clone(), node_name: node_name.clone(), ..row }

@@ -5,6 +5,7 @@ use std::fmt;
 use apelora_fencing::event::Why;
 use apelora_fencing::proof::SendAnswer;
 use apelora_fencing::record::ProofKind;
+use apelora_fencing::write::Outcome;
 
 use super::{Notice, SteppedDown};
 
@@ -43,7 +44,7 @@ impl fmt::Display for Notice {
             Self::Seen { member, status: None } => write!(f, "The cluster lists {member} no more."),
             Self::Grace { member, needed } => write!(
                 f,
-                "{member} is Offline; if it stays so for {} s, it will be judged for a power-off.",
+                "The cluster reports {member} as Offline; if it stays so for {} s, it will be judged for a power-off.",
                 needed.as_secs()
             ),
             Self::Refused { member, reasons, sentence } => {
@@ -98,6 +99,9 @@ impl fmt::Display for Notice {
                 };
                 write!(f, "{member} is proven off{by}: its instances may start elsewhere.")
             }
+            Self::Ended { member, outcome: Outcome::Success, reason } => {
+                write!(f, "The power-off of {member} succeeded. {}", reason.sentence())
+            }
             Self::Ended { member, outcome, reason } => write!(
                 f,
                 "The power-off of {member} ended: {}. {} {}",
@@ -127,6 +131,12 @@ impl fmt::Display for Notice {
                 write!(f, "The database cannot be read, so nothing is decided: {problem}.")
             }
             Self::StoreReadable => f.write_str("The database answers again."),
+            Self::InstancesUnreadable { problem } => write!(
+                f,
+                "What runs where cannot be read from the cluster; what is stored of it grows old, and an instance that is new \
+                 since is not restarted if its server fails: {problem}."
+            ),
+            Self::InstancesReadable => f.write_str("What runs where can be read from the cluster again."),
             Self::OwnHost { member } => write!(f, "This worker runs on {member}."),
             Self::Moved { project, instance, to } => {
                 write!(f, "Instance {instance} (project {project}) was moved to {to}.")
@@ -146,10 +156,14 @@ impl fmt::Display for Notice {
                 }
                 write!(f, "The restart of instance {instance} (project {project}) was given up: {why}.")
             }
-            Self::Recovered { member, restarted, moved, stayed, gave_up } => write!(
-                f,
-                "Everything that {member} ran is taken care of: {restarted} restarted elsewhere, {moved} moved and not started, {stayed} stay, {gave_up} given up."
-            ),
+            Self::Recovered { member, restarted, moved, stayed, gave_up } => {
+                write!(f, "Everything that {member} ran is taken care of: {restarted} restarted elsewhere")?;
+                let others = [(moved, "moved and not started"), (stayed, "stay"), (gave_up, "given up")];
+                for (count, words) in others.into_iter().filter(|(count, _)| **count > 0) {
+                    write!(f, ", {count} {words}")?;
+                }
+                f.write_str(".")
+            }
             Self::MayRunTwice { member, instances, because } => write!(
                 f,
                 "DANGER: {member} is back, and {because}: it may still run what was started elsewhere meanwhile, which destroys its data. Look at it now, and stop there what runs twice: {}.",

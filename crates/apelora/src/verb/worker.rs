@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use apelora_fencing::lease::LeaseConfig;
-use apelora_fencing::map::{Access, BmcMap, MapState};
+use apelora_fencing::map::{MapState, SecretName};
 use apelora_store::{Engine, Store, StoreConfig};
 use apelora_worker::bmc_map::MapFile;
 use apelora_worker::leases::load_hosts;
@@ -34,7 +34,8 @@ pub(super) fn run(options: Worker, environment: Vec<(OsString, OsString)>) -> Re
         tracing::warn!("{warning}");
     }
     let providers = lab(&settings.bmcs);
-    tokio::runtime::Runtime::new()?.block_on(async {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let served = runtime.block_on(async {
         let stop = signals::stop_requested()?;
         say_what_matters(&settings, &provenance).await;
         let store = connect(&settings).await?;
@@ -55,7 +56,10 @@ pub(super) fn run(options: Worker, environment: Vec<(OsString, OsString)>) -> Re
         } else {
             Err(Failure::Failed("the worker ended by itself; the log has the cause".to_owned()))
         }
-    })
+    });
+    // A thread that reads a file of a file system that hangs cannot be ended, and must not keep the process.
+    runtime.shutdown_background();
+    served
 }
 
 async fn connect(settings: &Settings) -> Result<Store, Failure> {
@@ -80,28 +84,19 @@ async fn say_what_matters(settings: &Settings, provenance: &Provenance) {
         );
     }
     let loaded = MapFile::new(map.clone(), lab_san_vms.clone()).load().await;
-    let used = match &loaded.state {
-        MapState::Valid(map) => secrets_of(map),
+    let used: Vec<&SecretName> = match &loaded.state {
+        MapState::Valid(map) => map.iter().flat_map(|(_, entry)| entry.access.secrets()).collect(),
         MapState::Absent => Vec::new(),
         // The passes tell what is wrong with it; until then nobody knows what it names.
         MapState::Invalid => return,
     };
-    for secret in provenance.bmc_secrets.iter().filter(|name| !used.contains(name)) {
+    let is_used = |name: &String| used.iter().any(|secret| secret.as_str() == name);
+    for secret in provenance.bmc_secrets.iter().filter(|name| !is_used(name)) {
         tracing::warn!(
             %secret,
             "the environment holds a BMC password that no BMC map names: correct the name, or remove it"
         );
     }
-}
-
-/// The names of the secrets that a map uses.
-fn secrets_of(map: &BmcMap) -> Vec<String> {
-    let of_entry = |access: &Access| match access {
-        Access::Redfish { secret, .. } => vec![secret.clone()],
-        Access::Ipmi { secret, kg_secret, .. } => std::iter::once(secret).chain(kg_secret).cloned().collect(),
-        Access::Lima { .. } => Vec::new(),
-    };
-    map.iter().flat_map(|(_, entry)| of_entry(&entry.access)).map(|name| name.as_str().to_owned()).collect()
 }
 
 /// What the fence providers are told, with what the lab's command needs of the environment.
