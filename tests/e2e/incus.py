@@ -16,7 +16,7 @@ import time
 
 from databases import Postgres, Sqlite
 from harness import ROOT, Work, apelora, equal, eventually, report
-from incus_lab import (FENCE_AFTER, MEMBERS, OFFLINE_THRESHOLD, PREFIX, PROJECT, SCRIPT, Cluster, Refused, Site, ran_once)
+from incus_lab import (FENCE_AFTER, LEASE, MEMBERS, OFFLINE_THRESHOLD, PREFIX, PROJECT, SCRIPT, Cluster, Refused, Site, ran_once)
 
 # How long something may take before a run is called hung. Nothing is judged by it.
 LONG = 180
@@ -165,12 +165,12 @@ def returned(site):
     """A member comes back while its instances are being restarted: what was begun ends loudly, nothing runs twice."""
     instances = [site.make(f'return-{number}', 'm3', project=project)
                  for number, project in enumerate(['default', PROJECT] * 3)]
-    site.cluster.lease(3600)
+    site.cluster.lease(None)
     site.worker()
     site.knows()
     site.broken()
     site.cluster.script('cut', 'm3', 'all')
-    # The storage keeps the dead host's leases until it boots: the starts fail, and are tried again.
+    # The storage keeps the dead host's leases: the starts fail, and are tried again.
     eventually(lambda: 'starting' in [step for step, _ in site.steps().values()], LONG, 'a restart is under way')
     site.bmcs.tell('on m3')
     site.cluster.script('heal', 'm3')
@@ -199,6 +199,7 @@ def returned(site):
     assert any(step == 'gave_up' for step, _ in ends.values()), 'the member came back too late to disturb anything'
     site.power_offs(m3=1)
     # Somebody makes sure that the server runs none of them, and starts what was left.
+    site.cluster.lease(LEASE)
     site.cluster.script('poweroff', 'm3')
     left = [instance for instance in instances if ends.get(str(instance), ('',))[0] == 'gave_up' and not instance.where()]
     for instance in left:
@@ -412,6 +413,7 @@ def case(pool, name):
                 raise AssertionError('the cluster did not start')
             with Work() as work:
                 database = getattr(scenario, 'engine', Sqlite)(work)
+                apelora('db', 'upgrade', '--database-url', database.url)
                 with Site(name, cluster, work, database, restricted=name in ('cut', 'freeze')) as site:
                     scenario(site)
                     site.nothing_ran_twice()

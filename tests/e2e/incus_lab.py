@@ -143,8 +143,9 @@ class Cluster:
         return all(self.statuses(member) == wanted for member in MEMBERS)
 
     def lease(self, seconds):
-        """How long the storage keeps the lease of a host that is off, from now on."""
-        (self.folder / 'san/lease').write_text(str(seconds))
+        """How long the storage keeps the lease of a host that is off, from now on; None: also when it is back."""
+        (self.folder / 'san/lease').write_text(str(seconds or 86400))
+        (self.folder / 'san/keep').write_text('no' if seconds else 'yes')
 
     def restricted_certificate(self):
         """A client certificate that may use two projects and nothing else: (certificate, key)."""

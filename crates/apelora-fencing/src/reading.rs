@@ -57,6 +57,7 @@ impl Supervisor {
         let member = &talk.member;
         let row = self.latest.as_mut().and_then(|l| l.stored.members.get_mut(member));
         let incarnation = row.as_ref().map(|r| r.incarnation);
+        let distrusted = row.as_ref().is_some_and(|r| r.distrusted);
         if let (Ok(reading), Some(row)) = (&result, row)
             && let Some(proof) = row.standing_proof()
             && proof.kind == ProofKind::PowerOff
@@ -80,7 +81,7 @@ impl Supervisor {
                     (None, Some(view)) if !view.status(member).is_some_and(Status::is_alive) => Sight::Away,
                     (None, _) => Sight::Unknown,
                 };
-                let standing = Standing { cluster, distrusted: row.is_some_and(|r| r.distrusted) };
+                let standing = Standing { cluster, distrusted };
                 if let Some(check) = self.drill.heard(member, &result, &standing, now, &self.limits) {
                     // The latest finding counts.
                     self.line.pending.checks.retain(|c| c.member != *member);

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::running::address;
 
 /// Ends a course that would hang; none passes because of it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(420);
 
 /// Waits until this gives something.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {

@@ -1,7 +1,7 @@
 //! Time that is lost: a worker that stands still, a cluster that hangs, a database that answers in ten seconds, a server
 //! of it that is restarted. Nothing is sent meanwhile, and nobody has to restart a worker afterwards.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -115,11 +115,12 @@ pub(super) async fn database_crawls(engine: Engine, step: Step) -> Result<String
 
 /// The database's server is restarted at this step.
 pub(super) async fn server_restarts(engine: Engine, step: Step) -> Result<String, Missed> {
-    let folder = tempfile::tempdir().unwrap();
-    // The server runs as a user of its own, who has to get there.
-    let lab = folder.path().join("server");
+    // The server's folder outlives everything else here, so that it can be stopped.
+    let of_server = tempfile::tempdir().unwrap();
+    let lab = of_server.path().join("server");
+    let _stopped_at_the_end = Stopped(engine, lab.clone());
     let url = lab_server(engine, "start", &lab).await;
-    open_to_all(folder.path());
+    let folder = tempfile::tempdir().unwrap();
     let database = Database::on(engine, folder.path(), Some(url)).await;
     let ground = Ground::over(database, folder, BmcKind::Ipmi).await;
     let life = ground.victim().await.row.incarnation.0;
@@ -136,7 +137,6 @@ pub(super) async fn server_restarts(engine: Engine, step: Step) -> Result<String
     assert!(proven || step == Step::Permit);
     come_back(&ground, life).await;
     check(&ground, false).await;
-    lab_server(engine, "stop", &lab).await;
     Ok(told)
 }
 
@@ -145,18 +145,33 @@ fn open_to_all(folder: &Path) {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Starts or stops a server of its own; its URL.
-async fn lab_server(engine: Engine, verb: &str, folder: &Path) -> String {
+/// Stops the server, however the course ends.
+struct Stopped(Engine, PathBuf);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // It may never have started.
+        drop(lab_command(self.0, "stop", &self.1).status());
+    }
+}
+
+fn lab_command(engine: Engine, verb: &str, folder: &Path) -> Command {
     let script = match engine {
         Engine::Postgres => "postgres.sh",
         _ => "mariadb.sh",
     };
-    let script = format!("{}/../../tests/labs/{script}", env!("CARGO_MANIFEST_DIR"));
-    let mut command = Command::new(script);
+    let mut command = Command::new(format!("{}/../../tests/labs/{script}", env!("CARGO_MANIFEST_DIR")));
     command.arg(verb).arg(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
+    command
+}
+
+/// Starts or stops a server of its own; its URL.
+async fn lab_server(engine: Engine, verb: &str, folder: &Path) -> String {
+    // It runs as a user of its own, who has to get there.
     if let Some(parent) = folder.parent() {
         open_to_all(parent);
     }
+    let mut command = lab_command(engine, verb, folder);
     let mut running = command.spawn().unwrap();
     let ended = until(&format!("{verb} of the server"), async || running.try_wait().unwrap()).await;
     assert!(ended.success(), "{verb}: {ended}");
