@@ -2,8 +2,9 @@
 # The alert rules of docs/alerts.yml, checked by Prometheus' own tool; reports as the Test Anything Protocol has it.
 #
 # Each test of alerts.test.yml is a night: which alerts it must raise, and which not. A rule without a night fails.
+# shellcheck disable=SC2317 # `report` calls the functions
 set -uo pipefail
-cd "$(dirname "$0")"
+cd "$(dirname "$0")" || exit
 
 count=0 failed=0
 # report NAME COMMAND...
@@ -15,7 +16,7 @@ report() {
     echo "ok $count - $name"
   else
     echo "not ok $count - $name"
-    sed 's/^/# /' <<<"$said"
+    printf '# %s\n' "${said//$'\n'/$'\n# '}"
     failed=1
   fi
 }

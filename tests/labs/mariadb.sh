@@ -58,6 +58,8 @@ start)
         exit 0
     fi
     [ "$(id -u)" -ne 0 ] || chown mysql: "$dir"
+    # Temporary tables too: servers that are made at the same time would remove each other's.
+    export TMPDIR="$dir"
     if [ ! -d "$dir/data/mysql" ]; then
         as_server mariadb-install-db --no-defaults --datadir="$dir/data" --auth-root-authentication-method=normal \
             --skip-test-db >"$dir/install.log" 2>&1 || { cat "$dir/install.log" >&2; exit 1; }

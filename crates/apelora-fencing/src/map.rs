@@ -125,6 +125,18 @@ pub enum Access {
     },
 }
 
+impl Access {
+    /// The names of the secrets that it needs.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretName> {
+        let (first, second) = match self {
+            Self::Redfish { secret, .. } => (Some(secret), None),
+            Self::Ipmi { secret, kg_secret, .. } => (Some(secret), kg_secret.as_ref()),
+            Self::Lima { .. } => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+}
+
 /// One member of the map.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MapEntry {

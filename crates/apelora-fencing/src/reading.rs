@@ -5,7 +5,7 @@ use crate::episode::Step;
 use crate::event::{Effect, Pass, Target};
 use crate::map::MapState;
 use crate::name::MemberName;
-use crate::record::{MemberRow, Persisted, ProofKind};
+use crate::record::{Persisted, ProofKind};
 use crate::supervisor::Supervisor;
 use crate::time::BootTime;
 use crate::view::Status;
@@ -55,9 +55,11 @@ impl Supervisor {
     /// A reading without a record ended.
     pub(crate) fn on_heard(&mut self, now: BootTime, Heard { talk, result }: Heard) {
         let member = &talk.member;
-        let row = self.latest.as_ref().and_then(|l| l.stored.members.get(member));
-        let standing = row.and_then(MemberRow::standing_proof);
-        if let (Ok(reading), Some(proof)) = (&result, standing)
+        let row = self.latest.as_mut().and_then(|l| l.stored.members.get_mut(member));
+        let incarnation = row.as_ref().map(|r| r.incarnation);
+        let distrusted = row.as_ref().is_some_and(|r| r.distrusted);
+        if let (Ok(reading), Some(row)) = (&result, row)
+            && let Some(proof) = row.standing_proof()
             && proof.kind == ProofKind::PowerOff
             && reading.power().is_running()
         {
@@ -66,8 +68,9 @@ impl Supervisor {
                 incarnation: proof.incarnation,
                 power: reading.power(),
             });
+            // The next pass may be seconds away, and nothing may be restarted until then either.
+            row.proof = None;
         }
-        let incarnation = row.map(|r| r.incarnation);
         let track = self.tracks.get_mut(member);
         match talk.purpose {
             Purpose::Recheck => track.rechecked = true,
@@ -78,7 +81,7 @@ impl Supervisor {
                     (None, Some(view)) if !view.status(member).is_some_and(Status::is_alive) => Sight::Away,
                     (None, _) => Sight::Unknown,
                 };
-                let standing = Standing { cluster, distrusted: row.is_some_and(|r| r.distrusted) };
+                let standing = Standing { cluster, distrusted };
                 if let Some(check) = self.drill.heard(member, &result, &standing, now, &self.limits) {
                     // The latest finding counts.
                     self.line.pending.checks.retain(|c| c.member != *member);

@@ -28,6 +28,22 @@ pub enum RecordStatus {
 }
 
 impl RecordStatus {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Intent, Self::Sent, Self::Fenced, Self::Failed, Self::Refused, Self::Superseded];
+
+    /// The stable word, as it is stored and shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Intent => "intent",
+            Self::Sent => "sent",
+            Self::Fenced => "fenced",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::Superseded => "superseded",
+        }
+    }
+
     /// Whether the record takes the one open slot.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Intent | Self::Sent)
@@ -65,6 +81,20 @@ pub enum ProofKind {
     Person,
     /// Its BMC reads Off.
     PowerOff,
+}
+
+impl ProofKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::LeaseDead, Self::Person, Self::PowerOff];
+
+    /// The stable word, as it is stored and shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::LeaseDead => "lease-dead",
+            Self::Person => "person",
+            Self::PowerOff => "power-off",
+        }
+    }
 }
 
 /// A stored proof.

@@ -128,7 +128,7 @@ impl fmt::Display for Denial {
                     existing.entry_type,
                     existing.scope,
                     existing.uuid,
-                    crate::record::iso(existing.asserted_at),
+                    crate::json::iso(existing.asserted_at),
                 )?;
                 if !existing.asserted_by.is_empty() {
                     write!(f, " by {}", existing.asserted_by)?;

@@ -8,6 +8,8 @@ use std::io;
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
+use time::PrimitiveDateTime;
+use time::macros::format_description;
 
 /// Writes `value` in that form. Maps keep their order.
 ///
@@ -82,10 +84,23 @@ impl Formatter for PlainAscii {
     }
 }
 
+/// A UTC time as the Bare Metal API and everything beside it writes it: with microseconds unless they are zero.
+pub fn iso(at: PrimitiveDateTime) -> String {
+    let text = if at.microsecond() == 0 {
+        at.format(format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]+00:00"))
+    } else {
+        at.format(format_description!(
+            "[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]+00:00"
+        ))
+    };
+    text.unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::Value;
+    use time::macros::datetime;
 
     /// Parse and write again.
     fn again(text: &str) -> String {
@@ -123,5 +138,11 @@ mod tests {
         ] {
             assert_eq!(again(given), written, "{given}");
         }
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(iso(datetime!(2026-11-29 23:49:18.299588)), "2026-11-29T23:49:18.299588+00:00");
+        assert_eq!(iso(datetime!(2026-11-29 23:49:18)), "2026-11-29T23:49:18+00:00");
     }
 }

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use time::PrimitiveDateTime;
-use time::macros::format_description;
 use uuid::Uuid;
 
 use crate::{Authority, Entry, NodeFacts, Scope, Stamp};
@@ -214,16 +213,11 @@ fn entry_value(entry: &Entry) -> Value {
         "scope": entry.scope.as_str(),
         "asserted_by": entry.asserted_by,
         "asserted_by_project": entry.asserted_by_project,
-        "asserted_at": iso(entry.asserted_at),
+        "asserted_at": crate::json::iso(entry.asserted_at),
         "extra": entry.extra.as_deref().map(|text| {
             serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
         }),
     })
-}
-
-/// A UTC time as the Bare Metal API writes it, in whole seconds.
-pub(crate) fn iso(at: PrimitiveDateTime) -> String {
-    at.format(format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]+00:00")).unwrap_or_default()
 }
 
 fn cut(text: &str, chars: usize) -> Option<String> {

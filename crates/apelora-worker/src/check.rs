@@ -8,10 +8,10 @@ use apelora_fencing::identity::{ByteOrder, Matched, RawIdentity};
 use apelora_fencing::map::{Access, BmcMap, CipherSuite};
 use apelora_fencing::proof::{PowerWord, Reported};
 use apelora_fencing::{MemberName, ReasonCode, Ticket};
+use apelora_maintenance::json::iso;
 use futures_util::{StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
+use time::{OffsetDateTime, PrimitiveDateTime};
 use tokio::time::{Instant, timeout_at};
 
 use crate::provider::{Facts, Providers};
@@ -218,7 +218,7 @@ fn describe(row: &mut CheckRow, target: &Target, facts: Facts, now: OffsetDateTi
     row.privilege = facts.privilege.map(str::to_owned);
     row.certificate = facts.certificate.map(|(sha256, end)| CertificateRow {
         sha256,
-        not_after: end.and_then(|end| end.format(&Rfc3339).ok()),
+        not_after: end.map(|end| iso(PrimitiveDateTime::new(end.date(), end.time()))),
         days_left: end.map(|end| (end - now).whole_days()),
     });
     if let Some(days) = row.certificate.as_ref().and_then(|c| c.days_left).filter(|days| *days < SOON_DAYS) {

@@ -4,6 +4,8 @@
 //! from audit rows that were committed, and from nothing else, so that figures and audit tell the same. No label holds
 //! an address or free text: members are names of the cluster, reasons are the closed list of reason codes.
 
+mod label;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -12,12 +14,18 @@ use apelora_fencing::map::{MapState, Provider};
 use apelora_fencing::record::ProofKind;
 use apelora_fencing::write::{AuditAction, AuditRow, Outcome};
 use apelora_fencing::{Epoch, MemberName, ReasonCode};
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+
+use label::{
+    KindLabel, LockspaceLabel, MemberLabel, OperationLabels, OutcomeLabel, ReasonLabel, RequestLabels,
+    ResultLabel,
+};
+pub(crate) use label::{Operation, PassResult, Recovered, Renewal};
 
 /// The media type of [`Metrics::text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -29,148 +37,6 @@ const OFF_BUCKETS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 45.0, 60.0];
 /// Upper bounds of the buckets from a proof to a restarted instance, in seconds: a storage lease of a dead host takes
 /// about 140 s to end.
 const RESTART_BUCKETS: [f64; 9] = [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1800.0];
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OutcomeLabel {
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabel {
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct KindLabel {
-    kind: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabel {
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct MemberLabel {
-    member: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LockspaceLabel {
-    lockspace: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    provider: &'static str,
-    operation: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OperationLabels {
-    provider: &'static str,
-    operation: &'static str,
-}
-
-/// What is asked of a BMC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    /// Connecting and authenticating.
-    Open,
-    /// Identity and power, always together.
-    Read,
-    /// The power-off.
-    PowerOff,
-}
-
-impl Operation {
-    const ALL: [Self; 3] = [Self::Open, Self::Read, Self::PowerOff];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Read => "read",
-            Self::PowerOff => "power_off",
-        }
-    }
-}
-
-/// How a renewal of the lease ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Renewal {
-    Renewed,
-    Failed,
-    Deposed,
-    /// Not tried: the deciding loop had not moved for too long.
-    Withheld,
-}
-
-impl Renewal {
-    const ALL: [Self; 4] = [Self::Renewed, Self::Failed, Self::Deposed, Self::Withheld];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Renewed => "renewed",
-            Self::Failed => "failed",
-            Self::Deposed => "deposed",
-            Self::Withheld => "withheld",
-        }
-    }
-}
-
-/// What became of an instance of a fenced member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Recovered {
-    /// It runs elsewhere.
-    Restarted,
-    /// It was moved and not started, as it is configured.
-    Moved,
-    Stayed,
-    GaveUp,
-}
-
-impl Recovered {
-    const ALL: [Self; 4] = [Self::Restarted, Self::Moved, Self::Stayed, Self::GaveUp];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Restarted => "restarted",
-            Self::Moved => "moved",
-            Self::Stayed => "stayed",
-            Self::GaveUp => "gave_up",
-        }
-    }
-}
-
-/// How a pass ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PassResult {
-    Complete,
-    ClusterUnreadable,
-    StoreUnreadable,
-}
-
-impl PassResult {
-    const ALL: [Self; 3] = [Self::Complete, Self::ClusterUnreadable, Self::StoreUnreadable];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::ClusterUnreadable => "cluster_unreadable",
-            Self::StoreUnreadable => "store_unreadable",
-        }
-    }
-}
-
-/// The word of a proof's kind.
-pub(crate) const fn kind_word(kind: ProofKind) -> &'static str {
-    match kind {
-        ProofKind::LeaseDead => "lease-dead",
-        ProofKind::Person => "person",
-        ProofKind::PowerOff => "power-off",
-    }
-}
 
 /// The figures of one worker.
 pub(crate) struct Metrics {
@@ -305,7 +171,7 @@ impl Metrics {
         for reason in ReasonCode::ALL {
             drop(self.refusals.get_or_create(&ReasonLabel { reason: reason.as_str() }));
         }
-        for kind in [ProofKind::LeaseDead, ProofKind::Person, ProofKind::PowerOff].map(kind_word) {
+        for kind in ProofKind::ALL.map(ProofKind::as_str) {
             drop(self.proofs.get_or_create(&KindLabel { kind }));
         }
         for outcome in Recovered::ALL.map(Recovered::as_str) {
@@ -331,7 +197,7 @@ impl Metrics {
             }
             (AuditAction::Fenced, _) => {
                 if let Some(kind) = proof {
-                    self.proofs.get_or_create(&KindLabel { kind: kind_word(kind) }).inc();
+                    self.proofs.get_or_create(&KindLabel { kind: kind.as_str() }).inc();
                 }
             }
             _ => {}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use apelora_fencing::map::{Access, MapEntry, MapState};
+use apelora_fencing::map::{MapEntry, MapState};
 use apelora_fencing::status::{
     CheckStatus, InProgress, InstanceStatus, MapCondition, MapStatus, MappedStatus, MemberStatus, PassStatus,
     Status,
@@ -160,17 +160,12 @@ impl LastCheck {
 }
 
 fn mapped(member: &MemberName, entry: &MapEntry) -> MappedStatus {
-    let secrets = match &entry.access {
-        Access::Redfish { secret, .. } => vec![secret],
-        Access::Ipmi { secret, kg_secret, .. } => std::iter::once(secret).chain(kg_secret).collect(),
-        Access::Lima { .. } => Vec::new(),
-    };
     MappedStatus {
         member: member.clone(),
         provider: entry.provider().as_str().to_owned(),
         target: entry.target(),
         uuid: entry.identity.uuid().map(|uuid| uuid.to_string()),
-        secrets: secrets.into_iter().map(|name| name.as_str().to_owned()).collect(),
+        secrets: entry.access.secrets().map(|name| name.as_str().to_owned()).collect(),
     }
 }
 

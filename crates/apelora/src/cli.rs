@@ -76,6 +76,12 @@ pub(crate) enum Verb {
         #[command(flatten)]
         output: Output,
     },
+    /// Write what a package holds beside the program: a sample of the settings, manual pages, completions for shells.
+    #[command(hide = true)]
+    PackageFiles {
+        /// The folder to write into; made if it is missing
+        folder: PathBuf,
+    },
 }
 
 /// Work on the database.
@@ -87,6 +93,8 @@ pub(crate) enum Db {
     Status(DbVerb),
     /// Bring flags and entries together after older services changed flags, and print what was done.
     Backfill(DbVerb),
+    /// Say that the database was just restored from a backup: until it is seen or proven again, no member counts as off.
+    Restored(DbVerb),
 }
 
 /// A process and its settings.
@@ -168,7 +176,7 @@ mod tests {
                     command.get_positionals().map(|argument| format!(" {argument}")).collect::<String>();
                 rows.push_str(&format!("| `{name}{arguments}` | {about} |\n"));
             }
-            let below: Vec<_> = command.get_subcommands().cloned().collect();
+            let below: Vec<_> = command.get_subcommands().filter(|c| !c.is_hide_set()).cloned().collect();
             open.extend(below.into_iter().rev().map(|command| (format!("{name} "), command)));
         }
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");

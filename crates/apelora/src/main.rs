@@ -13,6 +13,7 @@ mod output;
 mod printable;
 mod real;
 mod signals;
+mod systemd;
 mod table;
 mod upkeep;
 mod verb;

@@ -57,6 +57,43 @@ pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// The text in lines of so many columns, broken between words; a word that is longer than a line is broken, too.
+/// Without a width it is one line.
+pub(crate) fn wrap(text: &str, columns: Option<usize>) -> Vec<String> {
+    let Some(columns) = columns else { return vec![text.to_owned()] };
+    let (mut lines, mut line, mut taken) = (Vec::new(), String::new(), 0);
+    let mut end = |line: &mut String, taken: &mut usize| {
+        lines.push(line.trim_end().to_owned());
+        line.clear();
+        *taken = 0;
+    };
+    for word in text.split_inclusive(' ') {
+        if taken > 0 && taken + width(word.trim_end()) > columns {
+            end(&mut line, &mut taken);
+        }
+        for c in word.chars() {
+            let wanted = c.width().unwrap_or(0);
+            if c != ' ' && taken > 0 && taken + wanted > columns {
+                end(&mut line, &mut taken);
+            }
+            line.push(c);
+            taken += wanted;
+        }
+    }
+    end(&mut line, &mut taken);
+    lines
+}
+
+/// A time of the API to the second: people do not read fractions, programs have them in JSON.
+pub(crate) fn second(time: &str) -> String {
+    match time.split_once('.') {
+        Some((whole, rest)) => {
+            format!("{whole}{}", rest.trim_start_matches(|c: char| c.is_ascii_digit()))
+        }
+        None => time.to_owned(),
+    }
+}
+
 fn is_hidden(c: char) -> bool {
     // Unicode's bidirectional controls, separators of lines and paragraphs, and characters without any width that are
     // used to hide text: Unicode Technical Report 36, section 2.
@@ -91,5 +128,22 @@ mod tests {
         assert_eq!(cut("日本語の", 6), "日本…");
         assert_eq!(cut("abc", 1), "…");
         assert_eq!((width("日本"), width("e\u{301}")), (4, 1));
+    }
+
+    #[test]
+    fn texts_are_wrapped_between_words_and_long_words_are_broken() {
+        assert_eq!(wrap("one two three", Some(8)), ["one two", "three"]);
+        assert_eq!(wrap("one two three", Some(13)), ["one two three"]);
+        assert_eq!(wrap("abcdefgh ij", Some(4)), ["abcd", "efgh", "ij"]);
+        assert_eq!(wrap("日本 日本", Some(5)), ["日本", "日本"]);
+        assert_eq!(wrap("", Some(5)), [""]);
+        assert_eq!(wrap("one two three", None), ["one two three"]);
+        assert_eq!(wrap("ab", Some(0)), ["a", "b"]);
+    }
+
+    #[test]
+    fn times_are_shown_to_the_second() {
+        assert_eq!(second("2026-11-30T10:11:52.785000+00:00"), "2026-11-30T10:11:52+00:00");
+        assert_eq!(second("2026-11-30T10:11:52+00:00"), "2026-11-30T10:11:52+00:00");
     }
 }

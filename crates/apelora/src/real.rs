@@ -50,6 +50,7 @@ pub(crate) struct BootClock;
 
 impl Clock for BootClock {
     fn boot(&self) -> BootTime {
+        #[expect(clippy::disallowed_methods, reason = "the one place where the boot clock is read")]
         let now = clock_gettime(ClockId::Boottime);
         // Neither is ever negative (clock_gettime(2)).
         let secs = u64::try_from(now.tv_sec).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Tables for people.
 
-use crate::printable::{cut, printable, width};
+use crate::printable::{cut, printable, width, wrap};
 
 /// A column is not made narrower than this to fit the terminal.
 const NARROWEST: usize = 8;
@@ -13,6 +13,8 @@ pub(crate) enum Fit {
     Whole,
     /// Cut where the terminal is too narrow.
     Cut,
+    /// Continued below itself where the terminal is too narrow: for what must be read whole.
+    Wrap,
 }
 
 /// Rows under headings. Everything in it is escaped, so it may come from anybody.
@@ -44,8 +46,22 @@ impl<'h> Table<'h> {
         }
         let headings = self.headings.iter().map(|(heading, _)| *heading);
         let mut lines = vec![line(headings, &widths)];
-        lines.extend(self.rows.iter().map(|row| line(row.iter().map(String::as_str), &widths)));
+        lines.extend(self.rows.iter().flat_map(|row| self.lines(row, &widths)));
         lines.join("\n")
+    }
+
+    /// A row: one line, or as many as its longest wrapped cell has.
+    fn lines(&self, row: &[String], widths: &[usize]) -> Vec<String> {
+        let parts: Vec<Vec<String>> = row
+            .iter()
+            .zip(widths)
+            .zip(&self.headings)
+            .map(|((cell, width), (_, fit))| wrap(cell, (*fit == Fit::Wrap).then_some(*width)))
+            .collect();
+        let height = parts.iter().map(Vec::len).max().unwrap_or(0);
+        let part = |column: &Vec<String>, i| column.get(i).cloned().unwrap_or_default();
+        let rows = (0..height).map(|i| parts.iter().map(|column| part(column, i)).collect::<Vec<_>>());
+        rows.map(|cells| line(cells.iter().map(String::as_str), widths)).collect()
     }
 
     fn natural(&self, column: usize) -> usize {
@@ -54,7 +70,7 @@ impl<'h> Table<'h> {
         widest.max(self.headings.get(column).map_or(0, |(heading, _)| width(heading)))
     }
 
-    /// Takes from the widest column that may be cut, until the table fits or nothing is left to take.
+    /// Takes from the widest column that need not be whole on its line, until the table fits or nothing is left to take.
     fn narrow(&self, widths: &mut [usize], columns: usize) {
         let gaps = GAP * widths.len().saturating_sub(1);
         loop {
@@ -62,7 +78,7 @@ impl<'h> Table<'h> {
             let widest = widths
                 .iter_mut()
                 .zip(&self.headings)
-                .filter(|(width, (_, fit))| *fit == Fit::Cut && **width > NARROWEST)
+                .filter(|(width, (_, fit))| *fit != Fit::Whole && **width > NARROWEST)
                 .map(|(width, _)| width)
                 .max();
             match widest {
@@ -87,15 +103,23 @@ fn line<'a>(cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
     line
 }
 
-/// Names with values below each other.
-pub(crate) fn fields<'a>(of: impl IntoIterator<Item = (&'a str, String)>) -> String {
+/// Names with values below each other; `columns` is the width of the terminal, if there is one.
+pub(crate) fn fields<'a>(of: impl IntoIterator<Item = (&'a str, String)>, columns: Option<usize>) -> String {
     let of: Vec<_> = of.into_iter().collect();
     let widest = of.iter().map(|(name, _)| width(name)).max().unwrap_or(0);
     let lines = of.iter().map(|(name, value)| {
-        let gap = " ".repeat(widest + GAP - width(name));
-        format!("{}{gap}{}", printable(name), printable(if value.is_empty() { "-" } else { value }))
+        let first = format!("{}{}", printable(name), " ".repeat(widest + GAP - width(name)));
+        hanging(&first, if value.is_empty() { "-" } else { value }, columns)
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A text behind its beginning, continued below itself where the terminal is too narrow.
+pub(crate) fn hanging(first: &str, text: &str, columns: Option<usize>) -> String {
+    let indent = width(first);
+    let room = columns.map(|columns| columns.saturating_sub(indent).max(NARROWEST));
+    let lines = wrap(&printable(text), room);
+    format!("{first}{}", lines.join(&format!("\n{}", " ".repeat(indent))))
 }
 
 #[cfg(test)]
@@ -131,6 +155,22 @@ mod tests {
         let mut table = Table::new(&[("Reason", Fit::Cut)]);
         table.row([Some("a\n\u{1b}[2Jb")]);
         assert_eq!(table.text(None), "Reason\na\\n\\u{1b}[2Jb");
-        assert_eq!(fields([("name", "a\tb".to_owned()), ("id", String::new())]), "name  a\\tb\nid    -");
+        assert_eq!(
+            fields([("name", "a\tb".to_owned()), ("id", String::new())], None),
+            "name  a\\tb\nid    -"
+        );
+    }
+
+    #[test]
+    fn what_must_be_read_whole_goes_on_below_itself() {
+        let mut table = Table::new(&[("Guard", Fit::Whole), ("Found", Fit::Wrap), ("Do", Fit::Whole)]);
+        table.row([Some("loop"), Some("a power-off was sent"), Some("wait")]);
+        assert_eq!(table.text(Some(24)), "Guard  Found        Do\nloop   a power-off  wait\n       was sent");
+        assert_eq!(table.text(None), "Guard  Found                 Do\nloop   a power-off was sent  wait");
+        let value = "The member is proven off.".to_owned();
+        assert_eq!(
+            fields([("because", value), ("id", "1".to_owned())], Some(24)),
+            "because  The member is\n         proven off.\nid       1"
+        );
     }
 }

@@ -1,12 +1,13 @@
 //! The history of a node. Source: tests/data/ironic/README.md section 5.
 
+use apelora_maintenance::json::iso;
 use apelora_store::HistoryColumn;
 
 use super::{Call, PAGE_MAX, listing};
 use crate::Microversion;
 use crate::app::SeenRecord;
 use crate::error::ApiError;
-use crate::node::render::{iso, write_text};
+use crate::node::render::write_text;
 use crate::reply::Success;
 
 const PROJECT_SINCE: Microversion = Microversion::new(113);

@@ -130,7 +130,7 @@ pub(super) fn write_entry(out: &mut Vec<u8>, base: &str, node_uuid: &str, seen: 
     text(out, "scope", Some(entry.scope.as_str()));
     text(out, "asserted_by", asserter(entry.asserted_by.as_str()));
     text(out, "asserted_by_project", asserter(entry.asserted_by_project.as_str()));
-    text(out, "asserted_at", Some(&render::iso(entry.asserted_at)));
+    text(out, "asserted_at", Some(&json::iso(entry.asserted_at)));
     out.extend_from_slice(b"\"extra\": ");
     render::write_object(out, entry.extra.as_deref());
     out.extend_from_slice(b", \"links\": [{\"href\": ");

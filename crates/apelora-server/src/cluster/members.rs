@@ -1,8 +1,8 @@
 //! The members: the list, one of them whole, and the world as it was last judged.
 
 use apelora_fencing::name::MemberName;
-use apelora_fencing::record::ProofKind;
 use apelora_fencing::status::MemberStatus;
+use apelora_maintenance::json::iso;
 use apelora_store::{
     NodeColumn, NodeKey, ProofQuery, RecordQuery, StoredInstance, StoredProof as ProofRow, StoredRecovery,
     Voided,
@@ -19,7 +19,6 @@ use crate::app::{App, store_error};
 use crate::authorise::{self, authorise};
 use crate::baremetal::Call;
 use crate::error::ApiError;
-use crate::node::render::iso;
 use crate::reply::Success;
 
 /// How many records and proofs are shown with a member; the rest is in lists of their own.
@@ -80,7 +79,7 @@ fn member(look: &Look, name: &MemberName) -> Member {
         last_online_secs: row.last_online.map(secs),
         fenced: row.is_fenced(),
         proof: row.proof.as_ref().map(|proof| Proof {
-            kind: kind(proof.kind).to_owned(),
+            kind: proof.kind.as_str().to_owned(),
             incarnation: proof.incarnation.0,
             age_secs: secs(proof.age),
             stands: row.is_fenced(),
@@ -88,7 +87,7 @@ fn member(look: &Look, name: &MemberName) -> Member {
         }),
         in_progress: look.open(name).map(|open| OpenFenceRecord {
             id: open.id.0.to_string(),
-            status: record::word(open.status).to_owned(),
+            status: open.status.as_str().to_owned(),
         }),
         provider: look.mapped(name).map(|entry| entry.provider.clone()),
         check: check(look, verdict),
@@ -135,14 +134,6 @@ fn guards(look: &Look, name: &MemberName) -> Vec<Guard> {
     look.judged(name).iter().flat_map(|verdict| verdict.guards.iter().map(Guard::from)).collect()
 }
 
-const fn kind(of: ProofKind) -> &'static str {
-    match of {
-        ProofKind::LeaseDead => "lease-dead",
-        ProofKind::Person => "person",
-        ProofKind::PowerOff => "power-off",
-    }
-}
-
 async fn detail(app: &App, look: &Look, name: &MemberName) -> Result<MemberDetail, ApiError> {
     let store = app.store();
     let node =
@@ -174,7 +165,7 @@ async fn detail(app: &App, look: &Look, name: &MemberName) -> Result<MemberDetai
 fn proof(row: &ProofRow) -> StoredProof {
     StoredProof {
         id: row.id.to_string(),
-        kind: kind(row.kind).to_owned(),
+        kind: row.kind.as_str().to_owned(),
         incarnation: row.incarnation.0,
         at: iso(row.at),
         age_secs: secs(row.age),

@@ -1,7 +1,7 @@
 //! Fence records: `GET /apelora/v1/fence/records` and one of them.
 
 use apelora_fencing::name::RecordId;
-use apelora_fencing::record::RecordStatus;
+use apelora_maintenance::json::iso;
 use apelora_store::{EvidenceRow, FenceRecord as Row, RecordQuery};
 use uuid::Uuid;
 
@@ -12,7 +12,6 @@ use crate::authorise::{self, authorise};
 use crate::baremetal::{Call, PAGE_MAX};
 use crate::endpoints;
 use crate::error::ApiError;
-use crate::node::render::iso;
 use crate::reply::Success;
 
 /// The record as it is shown; `evidence` is `None` in lists.
@@ -24,7 +23,7 @@ pub(super) fn shown(row: Row, evidence: Option<Vec<EvidenceRow>>) -> FenceRecord
         member: row.member.to_string(),
         incarnation: row.incarnation.0,
         hardware_uuid: row.hardware_uuid,
-        status: word(row.status),
+        status: row.status.as_str(),
         reason: row.reason.as_deref().map(Reason::of),
         sent: row.sent,
         provider: row.provider,
@@ -60,18 +59,6 @@ fn seen(row: EvidenceRow) -> Evidence {
         reason: Reason::known(&row.outcome),
         outcome: row.outcome,
         detail: row.detail,
-    }
-}
-
-/// The word of a record's status.
-pub(super) const fn word(status: RecordStatus) -> &'static str {
-    match status {
-        RecordStatus::Intent => "intent",
-        RecordStatus::Sent => "sent",
-        RecordStatus::Fenced => "fenced",
-        RecordStatus::Failed => "failed",
-        RecordStatus::Refused => "refused",
-        RecordStatus::Superseded => "superseded",
     }
 }
 

@@ -5,8 +5,6 @@
 use apelora_maintenance::json;
 use apelora_store::{Cell, NodeColumn, NodeRow};
 use serde::de::IgnoredAny;
-use time::PrimitiveDateTime;
-use time::macros::format_description;
 
 use super::fields::{self, FIELDS, Field, Form, Source};
 use super::mask;
@@ -138,7 +136,7 @@ fn write_cell(out: &mut Vec<u8>, cell: &Cell, form: Form, version: Microversion,
             Some(state) => write_text(out, state),
             None => out.extend_from_slice(b"null"),
         },
-        (Form::Time, Cell::Time(at)) => write_text(out, &iso(*at)),
+        (Form::Time, Cell::Time(at)) => write_text(out, &json::iso(*at)),
         (_, Cell::Text(text)) => write_text(out, text),
         _ => out.extend_from_slice(b"null"),
     }
@@ -203,22 +201,8 @@ pub(crate) fn write_links(out: &mut Vec<u8>, base: &str, path: &[&str]) {
     out.extend_from_slice(b", \"rel\": \"bookmark\"}]");
 }
 
-/// A UTC time as answers have it: with microseconds unless they are zero.
-pub(crate) fn iso(at: PrimitiveDateTime) -> String {
-    let text = if at.microsecond() == 0 {
-        at.format(format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]+00:00"))
-    } else {
-        at.format(format_description!(
-            "[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]+00:00"
-        ))
-    };
-    text.unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
-    use time::macros::datetime;
-
     use super::*;
 
     fn view(caller: &Caller, version: u16) -> View<'_> {
@@ -282,11 +266,5 @@ mod tests {
         assert_eq!(provision_state("available", Microversion::new(2)), Some("available"));
         assert_eq!(provision_state("inspect wait", Microversion::new(38)), Some("inspecting"));
         assert_eq!(provision_state("inspect wait", Microversion::new(39)), Some("inspect wait"));
-    }
-
-    #[test]
-    fn times() {
-        assert_eq!(iso(datetime!(2026-11-29 23:49:18.299588)), "2026-11-29T23:49:18.299588+00:00");
-        assert_eq!(iso(datetime!(2026-11-29 23:49:18)), "2026-11-29T23:49:18+00:00");
     }
 }

@@ -6,9 +6,9 @@ use apelora_fencing::name::{Epoch, HolderId, MemberName};
 use apelora_fencing::proof::{Ground, PowerOffProof};
 use apelora_fencing::record::ProofKind;
 use apelora_fencing::write::{AuditAction, AuditRow, Final, Numbers, Outcome, ProofGround, Refusal};
+use apelora_maintenance::json::iso;
 use serde_json::{Value, json};
 use time::PrimitiveDateTime;
-use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
 use super::evidence::{self, Item};
@@ -91,8 +91,7 @@ impl Author {
 
 /// A time as evidence shows it.
 pub(super) fn utc(at: Option<DbTime>) -> Value {
-    let text = at.and_then(|at| at.utc().assume_utc().format(&Rfc3339).ok());
-    text.map_or(Value::Null, Value::from)
+    at.map_or(Value::Null, |at| iso(at.utc()).into())
 }
 
 fn seconds(d: std::time::Duration) -> Value {

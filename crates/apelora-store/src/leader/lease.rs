@@ -69,6 +69,19 @@ pub(super) async fn end(tx: &mut Fenced) -> Result<(), Fault> {
     tx.conn().execute(engine.build(&update)).await.map(drop)
 }
 
+/// Takes the lease from whoever has it, for nobody: the next one may take it at once.
+pub(super) async fn oust(conn: &mut Conn) -> Result<(), Fault> {
+    let update = Query::update()
+        .table(LEASE)
+        .value("holder", None::<String>)
+        .value("epoch", Expr::col("epoch").add(1))
+        .value("expires_at", 0_i64)
+        .value("touched", Expr::col("touched").add(1))
+        .and_where(Expr::col("name").eq(LEASE_NAME))
+        .take();
+    conn.execute(conn.engine().build(&update)).await.map(drop)
+}
+
 /// Reads the row.
 pub(super) async fn read(conn: &mut Conn, offset: i64) -> Result<LeaseState, Fault> {
     let engine = conn.engine();

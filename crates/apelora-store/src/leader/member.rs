@@ -187,6 +187,16 @@ pub(super) async fn insert(tx: &mut Tx<'_>, name: &MemberName, to: &StoredMember
     conn.execute(conn.engine().build(&insert)).await.map(drop)
 }
 
+/// Ends the life of every member, as if each had been seen Online since; the number of members.
+pub(super) async fn end_lives(conn: &mut Conn) -> Result<u64, Fault> {
+    let update = Query::update()
+        .table(TABLE)
+        .value("incarnation", Expr::col("incarnation").add(1))
+        .value("touched", Expr::col("touched").add(1))
+        .take();
+    conn.execute(conn.engine().build(&update)).await
+}
+
 /// What the leader saw of a member that is locked.
 pub(super) async fn observe(tx: &mut Fenced, name: &MemberName, to: &StoredMember) -> Result<(), Fault> {
     let update = Query::update()

@@ -14,7 +14,7 @@ use serde_json::Map;
 
 use super::Warning;
 use super::member::{FaultMark, FaultState};
-use super::proof::{kind_sentence, kind_word};
+use super::proof::kind_sentence;
 use super::tx::{Level, Tx};
 use crate::engine::Fault;
 use crate::table::{change, entry, node};
@@ -49,7 +49,7 @@ impl Todo {
                 extra.insert("fence_record".to_owned(), names.as_str().into());
                 extra.insert("member".to_owned(), member.as_str().into());
                 extra.insert("incarnation".to_owned(), incarnation.0.into());
-                extra.insert("proof".to_owned(), kind_word(*kind).into());
+                extra.insert("proof".to_owned(), kind.as_str().into());
                 let reason =
                     format!("cluster member {member} failed and is proven off: {}", kind_sentence(*kind));
                 Operation::AssertFault { kind: FaultKind::PowerFailure, reason: Some(reason), extra }

@@ -18,7 +18,7 @@ use super::member::{self, Member};
 use super::node::{self, Todo};
 use super::proof::{self, NewRow};
 use super::tx::{Order, Tx};
-use super::{Warning, told};
+use super::{Warning, lease, told};
 use crate::engine::{Class, Conn, DbTime, Fault, clock};
 use crate::table::{audit, change};
 use crate::transact::{Failure, Stop, Work};
@@ -126,6 +126,19 @@ impl Store {
     /// Only of the database.
     pub async fn note_history_gap(&self) -> Result<(), StoreError> {
         Ok(self.transact(&mut NoteGap { offset: self.clock_offset() }).await?)
+    }
+
+    /// Notes that the database was just restored from a backup, and makes that safe; the number of members.
+    ///
+    /// What happened since the backup is not in it: a power-off, or that a member came back and lives. So beside
+    /// [`Self::note_history_gap`] every stored life of a member ends, and with it what any proof in the backup proves; and
+    /// the lease begins a new epoch that nobody holds, so that a worker which still runs writes nothing more. All of it
+    /// only ever keeps the leader from acting.
+    ///
+    /// # Errors
+    /// Only of the database.
+    pub async fn note_restored(&self) -> Result<u64, StoreError> {
+        Ok(self.transact(&mut NoteRestored { offset: self.clock_offset() }).await?)
     }
 }
 
@@ -261,7 +274,7 @@ impl Work for ConfirmOff<'_> {
             };
             let mut evidence = evidence.clone();
             evidence["proof"] = id_of_proof.to_string().into();
-            evidence["kind"] = proof::kind_word(ProofKind::Person).into();
+            evidence["kind"] = ProofKind::Person.as_str().into();
             let action = told.action.as_str();
             let row = row(id(stamp, action), stamp, by, action, name, (summary, evidence));
             audit::Row { node_uuid: node_uuid.clone(), node_name: node_name.clone(), ..row }
@@ -347,5 +360,31 @@ impl Work for NoteGap {
 
     async fn write(&mut self, conn: &mut Conn, (): ()) -> Result<(), Stop<Self::Refusal>> {
         Ok(told::note_gap(conn, self.offset).await?)
+    }
+}
+
+struct NoteRestored {
+    offset: i64,
+}
+
+impl Work for NoteRestored {
+    type Locked = ();
+    type Out = u64;
+    type Refusal = std::convert::Infallible;
+
+    /// Done twice, one more life ends and nothing else changes: there is no id to look for.
+    fn change(&self) -> Uuid {
+        Uuid::nil()
+    }
+
+    /// The lease before the members, as everybody locks them.
+    async fn lock(&mut self, conn: &mut Conn) -> Result<(), Fault> {
+        lease::oust(conn).await
+    }
+
+    async fn write(&mut self, conn: &mut Conn, (): ()) -> Result<u64, Stop<Self::Refusal>> {
+        let members = member::end_lives(conn).await?;
+        told::note_gap(conn, self.offset).await?;
+        Ok(members)
     }
 }

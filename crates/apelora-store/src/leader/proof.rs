@@ -73,15 +73,6 @@ pub(super) struct NewRow<'a> {
     pub(super) recovery_started: bool,
 }
 
-/// The word of a kind.
-pub(super) const fn kind_word(kind: ProofKind) -> &'static str {
-    match kind {
-        ProofKind::LeaseDead => "lease-dead",
-        ProofKind::Person => "person",
-        ProofKind::PowerOff => "power-off",
-    }
-}
-
 /// What a kind means, as part of a sentence.
 pub(super) const fn kind_sentence(kind: ProofKind) -> &'static str {
     match kind {
@@ -92,9 +83,9 @@ pub(super) const fn kind_sentence(kind: ProofKind) -> &'static str {
 }
 
 fn kind_of(word: &str) -> Result<ProofKind, Fault> {
-    [ProofKind::LeaseDead, ProofKind::Person, ProofKind::PowerOff]
+    ProofKind::ALL
         .into_iter()
-        .find(|kind| kind_word(*kind) == word)
+        .find(|kind| kind.as_str() == word)
         .ok_or_else(|| Fault::corrupt(format!("{TABLE}: '{word}' is no kind of proof")))
 }
 
@@ -183,7 +174,7 @@ pub(super) async fn store(
             new.id.to_string().into(),
             new.member.as_str().into(),
             number(new.incarnation.0).into(),
-            kind_word(new.kind).into(),
+            new.kind.as_str().into(),
             new.record.map(|r| r.0.to_string()).into(),
             new.evidence.to_string().into(),
             tx.now().0.into(),

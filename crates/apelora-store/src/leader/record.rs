@@ -97,23 +97,10 @@ impl Record {
     }
 }
 
-/// The word of a status.
-pub(super) const fn status_word(status: RecordStatus) -> &'static str {
-    match status {
-        RecordStatus::Intent => "intent",
-        RecordStatus::Sent => "sent",
-        RecordStatus::Fenced => "fenced",
-        RecordStatus::Failed => "failed",
-        RecordStatus::Refused => "refused",
-        RecordStatus::Superseded => "superseded",
-    }
-}
-
 fn status_of(word: &str) -> Result<RecordStatus, Fault> {
-    use RecordStatus::{Failed, Fenced, Intent, Refused, Sent, Superseded};
-    [Intent, Sent, Fenced, Failed, Refused, Superseded]
+    RecordStatus::ALL
         .into_iter()
-        .find(|status| status_word(*status) == word)
+        .find(|status| status.as_str() == word)
         .ok_or_else(|| Fault::corrupt(format!("{TABLE}: '{word}' is no status")))
 }
 
@@ -278,7 +265,7 @@ pub(super) async fn insert(
         ("member", member.as_str().into()),
         ("hardware_uuid", uuid.map(|uuid| uuid.to_string()).into()),
         ("incarnation", number(incarnation.0).into()),
-        ("status", status_word(RecordStatus::Intent).into()),
+        ("status", RecordStatus::Intent.as_str().into()),
         ("provider", provider.as_str().into()),
         ("target", target.as_str().into()),
         ("mapping_sha256", map.to_string().into()),
@@ -313,7 +300,7 @@ pub(super) async fn permit(tx: &mut Fenced, id: RecordId) -> Result<(), Fault> {
     let now = tx.now().0;
     let update = Query::update()
         .table(TABLE)
-        .value("status", status_word(RecordStatus::Sent))
+        .value("status", RecordStatus::Sent.as_str())
         .value("permit_at", now)
         .value("send_at", now)
         .and_where(Expr::col("id").eq(id.0.to_string()))
@@ -354,7 +341,7 @@ pub(super) async fn close(tx: &mut Fenced, id: RecordId, end: &End<'_>) -> Resul
     let mut update = Query::update();
     update
         .table(TABLE)
-        .value("status", status_word(end.status))
+        .value("status", end.status.as_str())
         .value("reason_code", end.reason)
         .value("sent", end.sent)
         .value("first_off_at", end.first_off.map(|at| at.0))
@@ -377,7 +364,7 @@ mod tests {
     #[test]
     fn words_and_digests_are_read_back() {
         for status in ["intent", "sent", "fenced", "failed", "refused", "superseded"] {
-            assert_eq!(status_word(status_of(status).unwrap()), status);
+            assert_eq!(status_of(status).unwrap().as_str(), status);
         }
         assert!(status_of("reading").is_err());
         let map = MapSha::from_bytes(std::array::from_fn(|i| u8::try_from(i * 7 % 256).unwrap()));

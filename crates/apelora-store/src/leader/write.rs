@@ -290,10 +290,9 @@ impl Change<'_> {
                     Write::Proof(new) => Some(new.incarnation),
                     _ => scene.record.as_ref().map(|r| r.told.incarnation),
                 };
-                let standing =
-                    latest.filter(|p| Some(p.incarnation) == life).map(|p| proof::kind_word(p.kind));
+                let standing = latest.filter(|p| Some(p.incarnation) == life).map(|p| p.kind.as_str());
                 if let Value::Object(evidence) = &mut evidence {
-                    evidence.insert("kind".to_owned(), proof::kind_word(kind).into());
+                    evidence.insert("kind".to_owned(), kind.as_str().into());
                     evidence.insert("incarnation".to_owned(), life.map(|life| life.0).into());
                     evidence.insert("record".to_owned(), record.map(|r| r.0.to_string()).into());
                     // A proof that stood already is kept: a person's word, say.
@@ -310,7 +309,7 @@ impl Change<'_> {
                 summary: audit::plain_summary(told),
                 evidence: json!({
                     "proof": latest.map(|p| p.id.to_string()),
-                    "kind": latest.map(|p| proof::kind_word(p.kind)),
+                    "kind": latest.map(|p| p.kind.as_str()),
                     "record": latest.and_then(|p| p.record).map(|r| r.0.to_string()),
                     "incarnation": latest.map(|p| p.incarnation.0),
                     "proven_at": audit::utc(latest.map(|p| p.at)),

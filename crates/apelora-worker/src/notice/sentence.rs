@@ -5,6 +5,7 @@ use std::fmt;
 use apelora_fencing::event::Why;
 use apelora_fencing::proof::SendAnswer;
 use apelora_fencing::record::ProofKind;
+use apelora_fencing::write::Outcome;
 
 use super::{Notice, SteppedDown};
 
@@ -43,7 +44,7 @@ impl fmt::Display for Notice {
             Self::Seen { member, status: None } => write!(f, "The cluster lists {member} no more."),
             Self::Grace { member, needed } => write!(
                 f,
-                "{member} is Offline; if it stays so for {} s, it will be judged for a power-off.",
+                "The cluster reports {member} as Offline; if it stays so for {} s, it will be judged for a power-off.",
                 needed.as_secs()
             ),
             Self::Refused { member, reasons, sentence } => {
@@ -98,6 +99,9 @@ impl fmt::Display for Notice {
                 };
                 write!(f, "{member} is proven off{by}: its instances may start elsewhere.")
             }
+            Self::Ended { member, outcome: Outcome::Success, reason } => {
+                write!(f, "The power-off of {member} succeeded. {}", reason.sentence())
+            }
             Self::Ended { member, outcome, reason } => write!(
                 f,
                 "The power-off of {member} ended: {}. {} {}",
@@ -146,10 +150,14 @@ impl fmt::Display for Notice {
                 }
                 write!(f, "The restart of instance {instance} (project {project}) was given up: {why}.")
             }
-            Self::Recovered { member, restarted, moved, stayed, gave_up } => write!(
-                f,
-                "Everything that {member} ran is taken care of: {restarted} restarted elsewhere, {moved} moved and not started, {stayed} stay, {gave_up} given up."
-            ),
+            Self::Recovered { member, restarted, moved, stayed, gave_up } => {
+                write!(f, "Everything that {member} ran is taken care of: {restarted} restarted elsewhere")?;
+                let others = [(moved, "moved and not started"), (stayed, "stay"), (gave_up, "given up")];
+                for (count, words) in others.into_iter().filter(|(count, _)| **count > 0) {
+                    write!(f, ", {count} {words}")?;
+                }
+                f.write_str(".")
+            }
             Self::MayRunTwice { member, instances, because } => write!(
                 f,
                 "DANGER: {member} is back, and {because}: it may still run what was started elsewhere meanwhile, which destroys its data. Look at it now, and stop there what runs twice: {}.",

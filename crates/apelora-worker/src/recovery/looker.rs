@@ -13,9 +13,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::shell::Cluster;
 
-/// What asking for one instance may take: the question is forwarded to its member, and hangs for 10 s when that is gone
-/// and not yet Offline.
-const ONE_LIMIT: Duration = Duration::from_secs(12);
+/// What asking for one instance may take: the question is forwarded to its member, and hangs for 10 s when that is gone,
+/// also half a minute after it is Offline. The list of all instances answers at once then.
+const ONE_LIMIT: Duration = Duration::from_secs(2);
 /// What the list of all instances may take (tests/data/incus/README.md section 6).
 const LIST_LIMIT: Duration = Duration::from_secs(35);
 

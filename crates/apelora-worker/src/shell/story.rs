@@ -93,12 +93,11 @@ impl Story {
             if before.as_ref() == Some(&listed.status) || (first && listed.status == Status::Online) {
                 continue;
             }
-            let (member, status) = (listed.name.clone(), Some(listed.status.clone()));
-            outside.notices.tell(Notice::Seen { member: member.clone(), status });
-            if listed.status == Status::Offline {
-                let needed = outside.config.limits.fence_after;
-                outside.notices.tell(Notice::Grace { member, needed });
-            }
+            let member = listed.name.clone();
+            outside.notices.tell(match &listed.status {
+                Status::Offline => Notice::Grace { member, needed: outside.config.limits.fence_after },
+                other => Notice::Seen { member, status: Some(other.clone()) },
+            });
         }
         self.statuses.retain(|member, _| {
             let listed = view.status(member).is_some();

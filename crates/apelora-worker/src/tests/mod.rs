@@ -7,5 +7,8 @@ mod independent_redfish;
 mod lab_vms;
 mod permits;
 mod power;
+mod real;
+mod real_ipmi;
+mod real_redfish;
 mod rig;
 mod secrets;

@@ -11,6 +11,8 @@ use super::{
     ServerConfig, Sources, WorkerConfig, load,
 };
 
+mod sample;
+
 /// Who reads settings, by the name of its commands.
 type Process = (&'static str, fn() -> &'static [&'static Setting]);
 const PROCESSES: [Process; 7] = [

@@ -16,6 +16,15 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const ROWS: u32 = 100;
 /// What is written down without anything having happened to a server: the regular looks at management controllers.
 const ROUTINE: &str = "cluster.bmc.checked";
+/// What the worker has said by itself in the line before: the trail repeats none of its words.
+const SAID: [&str; 6] = [
+    "cluster.member.power_off",
+    "cluster.member.fenced",
+    "cluster.member.recovered",
+    "cluster.member.returned",
+    "cluster.member.proof_withdrawn",
+    "cluster.bmc.distrusted",
+];
 
 /// The trail from here on: rows up to this one were there before the story began.
 pub(crate) struct Trail {
@@ -59,10 +68,8 @@ pub(crate) async fn tell<S: ToString>(
             },
             Some(deed) = done.recv() => print(&line(now(), &deed)),
             _ = due.tick() => {
-                for row in trail.more().await {
-                    if row.action != ROUTINE || row.outcome != "success" {
-                        print(&line(now(), &written(&row)));
-                    }
+                for words in written(&trail.more().await) {
+                    print(&line(now(), &words));
                 }
             }
         }
@@ -75,11 +82,26 @@ fn line(at: PrimitiveDateTime, sentence: &str) -> String {
     format!("{clock}  {}", printable(sentence))
 }
 
-/// A row of the audit trail as a part of a line.
-fn written(row: &AuditRecord) -> String {
+/// Rows of the audit trail as parts of lines; those that say the same share one.
+fn written(rows: &[AuditRecord]) -> Vec<String> {
+    let news = rows.iter().filter(|row| row.action != ROUTINE || row.outcome != "success");
+    let mut lines: Vec<(String, usize)> = Vec::new();
+    for words in news.map(words) {
+        match lines.last_mut() {
+            Some((last, count)) if *last == words => *count += 1,
+            _ => lines.push((words, 1)),
+        }
+    }
+    let times = |(words, count)| if count == 1 { words } else { format!("{words} ({count} times)") };
+    lines.into_iter().map(times).collect()
+}
+
+fn words(row: &AuditRecord) -> String {
     let who = row.member.as_deref().or(row.node_name.as_deref()).unwrap_or("-");
     let reason = row.reason_code.as_deref().map_or_else(String::new, |code| format!("/{code}"));
-    format!("  audit: {} of {who}, {}{reason}: {}", row.action, row.outcome, row.summary)
+    let said = SAID.contains(&row.action.as_str());
+    let summary = if said { String::new() } else { format!(": {}", row.summary) };
+    format!("  audit: {} of {who}, {}{reason}{summary}", row.action, row.outcome)
 }
 
 fn print(line: &str) {
@@ -119,11 +141,21 @@ mod tests {
             summary: "It reads Off.".to_owned(),
             evidence: "{}".to_owned(),
         };
-        assert_eq!(
-            written(&row),
-            "  audit: cluster.member.power_off of s3, success/powered_off: It reads Off."
-        );
-        let node = AuditRecord { member: None, reason_code: None, node_name: Some("n".to_owned()), ..row };
-        assert_eq!(written(&node), "  audit: cluster.member.power_off of n, success: It reads Off.");
+        assert_eq!(words(&row), "  audit: cluster.member.power_off of s3, success/powered_off");
+        let node = AuditRecord {
+            action: "maintenance.asserted".to_owned(),
+            member: None,
+            reason_code: None,
+            node_name: Some("n".to_owned()),
+            ..row.clone()
+        };
+        assert_eq!(words(&node), "  audit: maintenance.asserted of n, success: It reads Off.");
+
+        let checked = AuditRecord { action: ROUTINE.to_owned(), ..row.clone() };
+        let failing = AuditRecord { outcome: "failed".to_owned(), ..checked.clone() };
+        let told = written(&[row.clone(), row, checked, failing, node]);
+        assert!(told[0].ends_with("success/powered_off (2 times)"), "{told:?}");
+        assert!(told[1].contains("failed/powered_off: It reads Off."), "{told:?}");
+        assert_eq!(told.len(), 3, "{told:?}");
     }
 }

@@ -8,7 +8,7 @@ use super::remote;
 use crate::cli::{Audit, AuditFormat, ListAudit, Output, Remote};
 use crate::failure::Failure;
 use crate::output::{Format, columns, print, raw};
-use crate::printable::printable;
+use crate::printable::{printable, second};
 use crate::table::{Fit, Table};
 
 pub(super) fn run(verb: Audit, environment: Vec<(OsString, OsString)>) -> Result<(), Failure> {
@@ -113,7 +113,7 @@ fn table(rows: &[AuditRow]) -> String {
     for row in rows {
         let about = row.member.as_deref().or(row.node_name.as_deref()).or(row.node_uuid.as_deref());
         table.row([
-            Some(row.at.as_str()),
+            Some(second(&row.at).as_str()),
             Some(&row.action),
             Some(&row.outcome),
             row.reason_code.as_deref(),

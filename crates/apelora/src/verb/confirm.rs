@@ -10,8 +10,8 @@ use super::remote;
 use crate::cli::ConfirmOff;
 use crate::config::OneLine;
 use crate::failure::Failure;
-use crate::output::say;
-use crate::printable::printable;
+use crate::output::{columns, say};
+use crate::printable::{printable, second};
 use crate::table::fields;
 
 pub(super) fn run(options: ConfirmOff, environment: Vec<(OsString, OsString)>) -> Result<(), Failure> {
@@ -71,7 +71,7 @@ fn asserted(of: &MemberDetail) -> String {
     ));
     let mut text = format!("{}\n\n", printable(&of.leader.sentence));
     text.push_str(&format!("You are about to say that {} is off:\n\n", printable(&member.name)));
-    text.push_str(&fields(rows));
+    text.push_str(&fields(rows, columns()));
     text.push_str(
         "\n\nIf it still runs, its instances will run twice and destroy their data. Nothing is switched off by this.",
     );
@@ -82,7 +82,7 @@ fn last(record: &FenceRecord) -> String {
     let reason = record.reason.as_ref().map(|reason| reason.code.as_str()).unwrap_or_default();
     let seen = record.evidence.iter().flatten().rev().find(|seen| seen.kind == "power");
     let power = seen.map(|seen| format!("; its last reading was {}", seen.outcome)).unwrap_or_default();
-    format!("{} {reason}, begun {}{power}", record.status, record.intent_at)
+    format!("{} {reason}, begun {}{power}", record.status, second(&record.intent_at))
 }
 
 /// What the person types.

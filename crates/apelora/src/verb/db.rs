@@ -1,9 +1,10 @@
-//! `apelora db upgrade|status|backfill`.
+//! `apelora db upgrade|status|backfill|restored`.
 
 use std::cmp::Ordering;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 
+use apelora_fencing::Limits;
 use apelora_store::{BackfillProgress, BackfillReport, SchemaStatus, Store, StoreConfig};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
@@ -32,6 +33,10 @@ pub(super) fn run(verb: Db, environment: Vec<(OsString, OsString)>) -> Result<()
         Db::Backfill(options) => {
             let (config, format) = start(options, environment)?;
             runtime.block_on(backfill(&config, format))
+        }
+        Db::Restored(options) => {
+            let (config, format) = start(options, environment)?;
+            runtime.block_on(restored(&config, format))
         }
     }
 }
@@ -92,6 +97,27 @@ async fn backfill(config: &DatabaseConfig, format: Format) -> Result<(), Failure
     let report = bring_together(&store, &host(config)).await?;
     server::close(&store).await;
     print(format, &report_text(&report), &report_json(&report))
+}
+
+/// A backup does not know what happened after it was made.
+async fn restored(config: &DatabaseConfig, format: Format) -> Result<(), Failure> {
+    let store_config = StoreConfig::new(config.database_url.clone());
+    let status = Store::status(&store_config).await.map_err(|e| Failure::because(&e))?;
+    if status.found == 0 {
+        return Err(Failure::Failed(format!(
+            "there is no schema in {}: name the database that was restored (--config, --database-url)",
+            config.database_url
+        )));
+    }
+    let store = Store::connect(&store_config).await.map_err(|e| Failure::because(&e))?;
+    let members = store.note_restored().await.map_err(|e| Failure::because(&e))?;
+    server::close(&store).await;
+    let minutes = Limits::PRODUCTION.loop_guard.as_secs() / 60;
+    let text = format!(
+        "Noted. For {minutes} minutes no member is switched off that is not seen Online first. What in the backup proved \
+         any of the {members} known members off proves nothing any more. A worker that still ran has lost its lease."
+    );
+    print(format, &text, &json!({"members": members, "no_power_off_minutes": minutes}))
 }
 
 fn host(config: &DatabaseConfig) -> String {

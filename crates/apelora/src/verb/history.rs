@@ -6,6 +6,7 @@ use super::remote;
 use crate::cli::{History, ListHistory};
 use crate::failure::Failure;
 use crate::output::{columns, print};
+use crate::printable::second;
 use crate::table::{Fit, Table};
 
 pub(super) fn run(verb: History, environment: Vec<(OsString, OsString)>) -> Result<(), Failure> {
@@ -22,7 +23,7 @@ pub(super) fn run(verb: History, environment: Vec<(OsString, OsString)>) -> Resu
     ]);
     for record in &records {
         table.row([
-            record.created_at.as_deref(),
+            record.created_at.as_deref().map(second).as_deref(),
             record.severity.as_deref(),
             record.event_type.as_deref(),
             record.user.as_deref(),

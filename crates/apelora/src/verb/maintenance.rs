@@ -56,16 +56,19 @@ fn add(options: AddEntry, environment: Environment) -> Result<(), Failure> {
 
 fn one(entry: &Entry) -> String {
     let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
-    fields([
-        ("uuid", entry.uuid.clone()),
-        ("type", entry.entry_type.clone()),
-        ("reason", text(entry.reason.as_deref())),
-        ("scope", entry.scope.clone()),
-        ("asserted_by", text(who(entry.asserted_by.as_deref()))),
-        ("asserted_by_project", text(who(entry.asserted_by_project.as_deref()))),
-        ("asserted_at", entry.asserted_at.clone()),
-        ("extra", serde_json::Value::Object(entry.extra.clone()).to_string()),
-    ])
+    fields(
+        [
+            ("uuid", entry.uuid.clone()),
+            ("type", entry.entry_type.clone()),
+            ("reason", text(entry.reason.as_deref())),
+            ("scope", entry.scope.clone()),
+            ("asserted_by", text(who(entry.asserted_by.as_deref()))),
+            ("asserted_by_project", text(who(entry.asserted_by_project.as_deref()))),
+            ("asserted_at", entry.asserted_at.clone()),
+            ("extra", serde_json::Value::Object(entry.extra.clone()).to_string()),
+        ],
+        columns(),
+    )
 }
 
 fn list(options: ListEntries, environment: Environment) -> Result<(), Failure> {

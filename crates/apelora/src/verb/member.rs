@@ -5,14 +5,14 @@ use std::ffi::OsString;
 use apelora_client::{
     Check, FenceRecord, Guard, Instance, Leader, MapEntry, Member, MemberDetail, Members, StoredProof,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{confirm, remote};
 use crate::cli::{self, ExplainMember, ShowMember, TrustBmc};
 use crate::failure::Failure;
 use crate::output::{Format, columns, print, raw};
-use crate::printable::{printable, printable_json};
-use crate::table::{Fit, Table, fields};
+use crate::printable::{printable, printable_json, second};
+use crate::table::{Fit, Table, fields, hanging};
 
 type Environment = Vec<(OsString, OsString)>;
 
@@ -149,20 +149,26 @@ fn shown(of: &MemberDetail) -> String {
     let member = &of.member;
     let yes = |holds: bool| if holds { "yes" } else { "no" }.to_owned();
     let mut text = above(&of.leader);
-    text.push_str(&fields([
-        ("member", member.name.clone()),
-        ("status", status(member)),
-        ("verdict", verdict(member)),
-        ("sentence", member.last_judged.as_ref().map(|judged| judged.sentence.clone()).unwrap_or_default()),
-        ("incarnation", member.incarnation.to_string()),
-        ("last Online", member.last_online_secs.map(ago).unwrap_or_default()),
-        ("fenced", fenced(member)),
-        ("held", yes(member.held)),
-        ("distrusted", yes(member.distrusted)),
-        ("BMC", of.mapped.as_ref().map(mapped).unwrap_or_default()),
-        ("last check", member.check.as_ref().map(whole_check).unwrap_or_default()),
-        ("node", of.node_uuid.clone().unwrap_or_default()),
-    ]));
+    text.push_str(&fields(
+        [
+            ("member", member.name.clone()),
+            ("status", status(member)),
+            ("verdict", verdict(member)),
+            (
+                "sentence",
+                member.last_judged.as_ref().map(|judged| judged.sentence.clone()).unwrap_or_default(),
+            ),
+            ("incarnation", member.incarnation.to_string()),
+            ("last Online", member.last_online_secs.map(ago).unwrap_or_default()),
+            ("fenced", fenced(member)),
+            ("held", yes(member.held)),
+            ("distrusted", yes(member.distrusted)),
+            ("BMC", of.mapped.as_ref().map(mapped).unwrap_or_default()),
+            ("last check", member.check.as_ref().map(whole_check).unwrap_or_default()),
+            ("node", of.node_uuid.clone().unwrap_or_default()),
+        ],
+        columns(),
+    ));
     section(&mut text, "Guards", &guards(&of.guards));
     if !of.proofs.is_empty() {
         section(&mut text, "Proofs", &proofs(&of.proofs));
@@ -190,40 +196,21 @@ fn whole_check(of: &Check) -> String {
     format!("{}: {} {remedy}", check(of), of.detail).trim_end().to_owned()
 }
 
-/// Every guard, and what to do about those that refuse.
-fn guards(of: &[Guard]) -> String {
-    let mut table = Table::new(&[
-        ("Guard", Fit::Whole),
-        ("Holds", Fit::Whole),
-        ("Found", Fit::Cut),
-        ("What to do", Fit::Cut),
-    ]);
-    for guard in of {
-        table.row([
-            Some(guard.guard.as_str()),
-            Some(if guard.holds { "yes" } else { "NO" }),
-            Some(&guard.sentence),
-            guard.remedy.as_deref(),
-        ]);
-    }
-    table.text(columns())
-}
-
 fn proofs(of: &[StoredProof]) -> String {
     let mut table = Table::new(&[
         ("When", Fit::Whole),
         ("Proof", Fit::Whole),
         ("Life", Fit::Whole),
-        ("Evidence", Fit::Cut),
+        ("Evidence", Fit::Wrap),
     ]);
     for proof in of {
         let kind = match &proof.voided {
             None => proof.kind.clone(),
             Some(why) => format!("{} ({why})", proof.kind),
         };
-        let evidence = proof.evidence.as_ref().map(ToString::to_string);
+        let evidence = proof.evidence.as_ref().map(flat);
         table.row([
-            Some(proof.at.as_str()),
+            Some(second(&proof.at).as_str()),
             Some(&kind),
             Some(&proof.incarnation.to_string()),
             evidence.as_deref(),
@@ -232,33 +219,53 @@ fn proofs(of: &[StoredProof]) -> String {
     table.text(columns())
 }
 
+/// What stands in a document, as one line of names with values.
+fn flat(of: &Value) -> String {
+    match of {
+        Value::Object(members) => {
+            let parts = members.iter().map(|(name, value)| match value {
+                Value::Object(_) => format!("{name} ({})", flat(value)),
+                Value::String(at) if name.ends_with("_at") => format!("{name} {}", second(at)),
+                _ => format!("{name} {}", flat(value)),
+            });
+            parts.collect::<Vec<_>>().join(", ")
+        }
+        Value::Array(values) => values.iter().map(flat).collect::<Vec<_>>().join("; "),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 fn one_record(of: &FenceRecord) -> String {
     let reason = of.reason.as_ref().map(|reason| {
         let sentence = reason.sentence.as_deref().unwrap_or_default();
         format!("{}: {sentence} {}", reason.code, reason.remedy.as_deref().unwrap_or_default())
     });
-    let mut text = fields([
-        ("status", of.status.clone()),
-        ("reason", reason.unwrap_or_default()),
-        (
-            "sent",
-            match of.sent {
-                Some(true) => "a power-off was, or may have been, sent",
-                Some(false) => "nothing",
-                None => "",
-            }
-            .to_owned(),
-        ),
-        ("BMC", format!("{} at {}", of.provider, of.target)),
-        ("began", of.intent_at.clone()),
-        ("ended", of.final_at.clone().unwrap_or_default()),
-    ]);
+    let mut text = fields(
+        [
+            ("status", of.status.clone()),
+            ("reason", reason.unwrap_or_default()),
+            (
+                "sent",
+                match of.sent {
+                    Some(true) => "a power-off was, or may have been, sent",
+                    Some(false) => "nothing",
+                    None => "",
+                }
+                .to_owned(),
+            ),
+            ("BMC", format!("{} at {}", of.provider, of.target)),
+            ("began", second(&of.intent_at)),
+            ("ended", of.final_at.as_deref().map(second).unwrap_or_default()),
+        ],
+        columns(),
+    );
     if let Some(evidence) = of.evidence.as_ref().filter(|evidence| !evidence.is_empty()) {
         let mut table = Table::new(&[
             ("After", Fit::Whole),
             ("What", Fit::Whole),
             ("Outcome", Fit::Whole),
-            ("Detail", Fit::Cut),
+            ("Detail", Fit::Wrap),
         ]);
         for seen in evidence {
             table.row([
@@ -281,7 +288,7 @@ fn instance_table(of: &[Instance]) -> String {
         ("Plan", Fit::Whole),
         ("Target", Fit::Whole),
         ("Restart", Fit::Whole),
-        ("Why, or how far", Fit::Cut),
+        ("Why, or how far", Fit::Wrap),
     ]);
     for instance in of {
         let recovery = instance.recovery.as_ref();
@@ -330,31 +337,34 @@ pub(super) fn explain(options: ExplainMember, environment: Environment) -> Resul
     let mut text = above(&known.leader);
     match &known.judged {
         None => text.push_str("Nothing was decided about this member yet."),
-        Some(judged) => text.push_str(&fields([
-            ("member", known.member.clone()),
-            ("judged", ago(judged.age_secs)),
-            ("status", judged.status.clone().unwrap_or_else(|| "not listed".to_owned())),
-            ("action", judged.action.clone()),
-            ("because", judged.sentence.clone()),
-        ])),
+        Some(judged) => text.push_str(&fields(
+            [
+                ("member", known.member.clone()),
+                ("judged", ago(judged.age_secs)),
+                ("status", judged.status.clone().unwrap_or_else(|| "not listed".to_owned())),
+                ("action", judged.action.clone()),
+                ("because", judged.sentence.clone()),
+            ],
+            columns(),
+        )),
     }
     if !known.guards.is_empty() {
-        section(&mut text, "Guards", &explained_guards(&known.guards));
+        section(&mut text, "Guards", &guards(&known.guards));
     }
     print(format, &text, &json!(null))
 }
 
 /// Every guard with its whole sentence, and below it the reason code and what to do: nothing is cut here.
-fn explained_guards(of: &[Guard]) -> String {
+fn guards(of: &[Guard]) -> String {
     let widest = of.iter().map(|guard| guard.guard.chars().count()).max().unwrap_or(0);
     let mut lines = Vec::new();
     for guard in of {
         let mark = if guard.holds { "yes" } else { "NO " };
         let name = printable(&guard.guard);
-        lines.push(format!("{mark}  {name:<widest$}  {}", printable(&guard.sentence)));
+        lines.push(hanging(&format!("{mark}  {name:<widest$}  "), &guard.sentence, columns()));
         if let Some(reason) = &guard.reason {
-            let remedy = guard.remedy.as_deref().unwrap_or_default();
-            lines.push(format!("     {:<widest$}  {}: {}", "", printable(reason), printable(remedy)));
+            let remedy = format!("{reason}: {}", guard.remedy.as_deref().unwrap_or_default());
+            lines.push(hanging(&format!("     {:<widest$}  ", ""), &remedy, columns()));
         }
     }
     lines.join("\n")
@@ -390,7 +400,7 @@ mod tests {
                 sentence: reason.sentence().to_owned(),
                 remedy: Some(reason.remedy().to_owned()),
             };
-            let text = explained_guards(&[guard]);
+            let text = guards(&[guard]);
             for part in [reason.as_str(), reason.sentence(), reason.remedy()] {
                 assert!(text.contains(part), "{text}");
             }

@@ -11,6 +11,7 @@ mod lease;
 mod maintenance;
 mod member;
 mod node;
+mod package_files;
 mod policy;
 mod remote;
 mod server;
@@ -23,6 +24,7 @@ use std::ffi::OsString;
 use crate::cli::{Bmc, Cli, Process, Verb};
 use crate::config::{Configuration, OneLine, Provenance, Sources, load};
 use crate::failure::Failure;
+use crate::systemd::Systemd;
 
 /// Does what was asked. `environment` is the whole environment of the process.
 ///
@@ -31,8 +33,9 @@ use crate::failure::Failure;
 pub(crate) fn run(cli: Cli, environment: Vec<(OsString, OsString)>) -> Result<(), Failure> {
     match cli.verb {
         Verb::Server(process) => {
+            let systemd = Systemd::of(&environment);
             let (config, provenance) = configure(process, environment)?;
-            server::run(config, &provenance)
+            server::run(config, &provenance, &systemd)
         }
         Verb::Worker(options) => worker::run(*options, environment),
         Verb::Db(verb) => db::run(verb, environment),
@@ -50,6 +53,7 @@ pub(crate) fn run(cli: Cli, environment: Vec<(OsString, OsString)>) -> Result<()
         Verb::Audit(verb) => audit::run(verb, environment),
         Verb::Settings(verb) => settings::run(*verb, environment),
         Verb::Version { output } => version::print(output.format),
+        Verb::PackageFiles { folder } => package_files::write(&folder),
     }
 }
 

@@ -104,7 +104,7 @@ fn show(options: ShowNode, environment: Environment) -> Result<(), Failure> {
 /// Prints a node, whole.
 fn one(format: Format, node: &Node) -> Result<(), Failure> {
     let values = node.0.iter().filter(|(name, _)| !is_link(name));
-    let text = fields(values.map(|(name, value)| (name.as_str(), shown(value))));
+    let text = fields(values.map(|(name, value)| (name.as_str(), shown(value))), columns());
     print(format, &text, &remote::json(node)?)
 }
 

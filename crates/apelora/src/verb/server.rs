@@ -9,9 +9,10 @@ use apelora_store::{BackfillProgress, Store, StoreConfig};
 use super::db::{BACKFILL_BATCH, Tenths};
 use crate::config::{OneLine, Provenance, ServerConfig};
 use crate::failure::Failure;
+use crate::systemd::Systemd;
 use crate::{filesystem, logging, real, signals, upkeep};
 
-pub(super) fn run(config: ServerConfig, provenance: &Provenance) -> Result<(), Failure> {
+pub(super) fn run(config: ServerConfig, provenance: &Provenance, systemd: &Systemd) -> Result<(), Failure> {
     let warning = filesystem::check(&config.database_url)?;
     logging::start(&config.log);
     logging::provenance(provenance);
@@ -19,10 +20,10 @@ pub(super) fn run(config: ServerConfig, provenance: &Provenance) -> Result<(), F
     if let Some(warning) = warning {
         tracing::warn!("{warning}");
     }
-    tokio::runtime::Runtime::new()?.block_on(serve(config, provenance.effective.clone()))
+    tokio::runtime::Runtime::new()?.block_on(serve(config, provenance.effective.clone(), systemd))
 }
 
-async fn serve(config: ServerConfig, settings: Vec<SettingStatus>) -> Result<(), Failure> {
+async fn serve(config: ServerConfig, settings: Vec<SettingStatus>, systemd: &Systemd) -> Result<(), Failure> {
     let stop = signals::stop_requested()?;
     let host = config.host.unwrap_or_else(real::host_name);
     let http = HttpConfig {
@@ -54,7 +55,12 @@ async fn serve(config: ServerConfig, settings: Vec<SettingStatus>) -> Result<(),
     }
     let tasks = upkeep::start(&store, config.history, config.audit_days, real::now);
     tracing::info!("the Bare Metal API is at {}", server.url());
-    server.serve(stop).await;
+    systemd.ready();
+    let told = async {
+        stop.await;
+        systemd.stopping();
+    };
+    server.serve(told).await;
     drop(tasks);
     close(&store).await;
     Ok(())

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use apelora_fencing::lease::LeaseConfig;
-use apelora_fencing::map::{Access, BmcMap, MapState};
+use apelora_fencing::map::{MapState, SecretName};
 use apelora_store::{Engine, Store, StoreConfig};
 use apelora_worker::bmc_map::MapFile;
 use apelora_worker::leases::load_hosts;
@@ -19,9 +19,11 @@ use super::{configure, server};
 use crate::cli::Worker;
 use crate::config::{BmcSettings, IncusSettings, OneLine, Provenance, WorkerConfig as Settings};
 use crate::failure::Failure;
+use crate::systemd::Systemd;
 use crate::{filesystem, logging, real, signals};
 
 pub(super) fn run(options: Worker, environment: Vec<(OsString, OsString)>) -> Result<(), Failure> {
+    let systemd = Systemd::of(&environment);
     let lab = provider_settings(&environment);
     let (settings, provenance) = configure::<Settings>(options.process, environment)?;
     let warning = filesystem::check(&settings.database_url)?;
@@ -39,9 +41,11 @@ pub(super) fn run(options: Worker, environment: Vec<(OsString, OsString)>) -> Re
         let config = of(settings, providers, leases, options.dry_run, provenance);
         let worker = bind(config, store.clone(), secrets(), None).await?;
         tracing::info!("the worker's health and metrics are at {}", worker.url());
+        systemd.ready();
         let mut asked = false;
         let told = async {
             stop.await;
+            systemd.stopping();
             asked = true;
         };
         worker.serve(told).await;
@@ -76,28 +80,19 @@ async fn say_what_matters(settings: &Settings, provenance: &Provenance) {
         );
     }
     let loaded = MapFile::new(map.clone(), lab_san_vms.clone()).load().await;
-    let used = match &loaded.state {
-        MapState::Valid(map) => secrets_of(map),
+    let used: Vec<&SecretName> = match &loaded.state {
+        MapState::Valid(map) => map.iter().flat_map(|(_, entry)| entry.access.secrets()).collect(),
         MapState::Absent => Vec::new(),
         // The passes tell what is wrong with it; until then nobody knows what it names.
         MapState::Invalid => return,
     };
-    for secret in provenance.bmc_secrets.iter().filter(|name| !used.contains(name)) {
+    let is_used = |name: &String| used.iter().any(|secret| secret.as_str() == name);
+    for secret in provenance.bmc_secrets.iter().filter(|name| !is_used(name)) {
         tracing::warn!(
             %secret,
             "the environment holds a BMC password that no BMC map names: correct the name, or remove it"
         );
     }
-}
-
-/// The names of the secrets that a map uses.
-fn secrets_of(map: &BmcMap) -> Vec<String> {
-    let of_entry = |access: &Access| match access {
-        Access::Redfish { secret, .. } => vec![secret.clone()],
-        Access::Ipmi { secret, kg_secret, .. } => std::iter::once(secret).chain(kg_secret).cloned().collect(),
-        Access::Lima { .. } => Vec::new(),
-    };
-    map.iter().flat_map(|(_, entry)| of_entry(&entry.access)).map(|name| name.as_str().to_owned()).collect()
 }
 
 /// What the fence providers are told, with what the lab's command needs of the environment.

@@ -152,3 +152,22 @@ fn wrong_usage_is_exit_code_2_on_the_standard_error() {
         assert!(!done.err.is_empty(), "{arguments:?}");
     }
 }
+
+#[test]
+fn a_package_gets_its_files_from_the_command() {
+    let here = folder();
+    let done = run(here.path(), &[], &["package-files", "made/here"]);
+    assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (0, "", ""), "{done:?}");
+    let read = |file: &str| std::fs::read_to_string(here.path().join("made/here").join(file)).unwrap();
+    assert!(read("apelora.toml").contains("\n#listen = \"127.0.0.1:6385\"\n"));
+    assert!(read("man/apelora-bmc-check.1").contains("bmc\\-map"));
+    assert!(read("man/apelora.1").contains("apelora\\-worker"));
+    for file in ["completions/apelora.bash", "completions/_apelora", "completions/apelora.fish"] {
+        let text = read(file);
+        assert!(text.contains("confirm-off") && !text.contains("package-files"), "{file}");
+    }
+    let pages = std::fs::read_dir(here.path().join("made/here/man")).unwrap();
+    assert!(pages.map(|page| page.unwrap().file_name()).all(|page| page != "apelora-package-files.1"));
+    let help = run(here.path(), &[], &["--help"]);
+    assert!(!help.out.contains("package-files"), "{help:?}");
+}

@@ -66,3 +66,19 @@ fn a_database_that_cannot_be_used_is_exit_code_1_with_a_hint() {
         }
     }
 }
+
+#[test]
+fn a_restore_is_noted_and_a_database_that_is_none_is_not_made() {
+    let here = folder();
+    let none = run(here.path(), &[], &["db", "restored"]);
+    assert_eq!((none.code, none.out.as_str()), (1, ""), "{none:?}");
+    assert!(none.err.contains("there is no schema in sqlite://apelora.db"), "{none:?}");
+    assert!(!here.path().join("apelora.db").exists());
+
+    assert_eq!(run(here.path(), &[], &["db", "upgrade"]).code, 0);
+    let text = run(here.path(), &[], &["db", "restored"]);
+    assert_eq!(text.code, 0, "{text:?}");
+    assert!(text.out.starts_with("Noted. For 10 minutes no member is switched off"), "{text:?}");
+    let json = run(here.path(), &[], &["db", "restored", "--format", "json"]).json();
+    assert_eq!((&json["members"], &json["no_power_off_minutes"]), (&0.into(), &10.into()));
+}

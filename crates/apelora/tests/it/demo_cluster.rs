@@ -92,8 +92,7 @@ fn a_broken_server_is_fenced_and_its_node_has_a_fault() {
     let demo = Demo::start();
     demo.ok(&["break", "s3"]);
     demo.told("You did it: s3 has crashed");
-    demo.told("The cluster reports s3 as Offline.");
-    demo.told("if it stays so for 30 s");
+    demo.told("The cluster reports s3 as Offline; if it stays so for 30 s");
     demo.told("the intent to switch s3 off is recorded");
     demo.told("The power-off of s3 is permitted.");
     demo.told("s3's BMC reads On.");
@@ -221,7 +220,7 @@ fn what_was_done_is_told_and_what_cannot_be_done_is_refused() {
         demo.refused(&["cut", "s1"]).contains("s1 is frozen already; `apelora demo heal s1` brings it back")
     );
     // One that comes back within the grace is left alone.
-    demo.told("The cluster reports s1 as Offline.");
+    demo.told("The cluster reports s1 as Offline");
     demo.ok(&["heal", "s1"]);
     demo.told("The cluster reports s1 as Online.");
 

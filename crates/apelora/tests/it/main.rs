@@ -10,7 +10,10 @@ mod db;
 mod demo;
 mod demo_cluster;
 mod disk;
+
+mod failures;
 mod fence;
+mod graph;
 mod lease;
 mod maintenance;
 mod members;

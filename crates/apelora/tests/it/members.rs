@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::command::{apelora, run_with_input};
 use crate::nodes::Served;
-use crate::terminal::terminal;
+use crate::terminal::{shown, terminal, widest};
 
 /// A server, and the worker that leads on its database.
 struct Night {
@@ -182,7 +182,7 @@ fn members_are_listed_shown_and_explained() {
     ] {
         assert!(shown.contains(part), "{part:?} in {shown}");
     }
-    assert_eq!(shown.lines().filter(|line| line.contains("  yes    ")).count(), 20, "{shown}");
+    assert_eq!(shown.lines().filter(|line| line.starts_with("yes  ")).count(), 20, "{shown}");
 
     let explained = served.ok(&["fence", "explain", "s3"]).out;
     let remedy = apelora_fencing::ReasonCode::NotMapped.remedy();
@@ -197,6 +197,19 @@ fn members_are_listed_shown_and_explained() {
 
     assert!(served.refused(&["member", "show", "s9"]).contains("Member s9 could not be found. (HTTP 404)"));
     assert!(served.refused(&["fence", "explain", "s9"]).contains("(HTTP 404)"));
+}
+
+#[test]
+fn on_a_terminal_what_was_found_goes_on_below_itself_and_is_not_cut() {
+    let night = Night::begin();
+    let environment = [("APELORA_ENDPOINT", night.served.url.as_str())];
+    let remedy = apelora_fencing::ReasonCode::NotMapped.remedy();
+    for command in [["member", "show", "s3"], ["fence", "explain", "s3"]] {
+        let text = shown(90, apelora(night.served.here.path(), &environment, &command));
+        assert!(widest(&text) <= 90, "{text}");
+        let words: Vec<_> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains(remedy), "{text}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
 
 use sqlx::{Connection, Executor, SqliteConnection};
 
@@ -26,6 +27,26 @@ fn it_serves_until_it_is_asked_to_stop() {
         let at = address(&again.err("http://"));
         assert_eq!(request(&at, "GET", "/v1/nodes/n1", "").0, 200, "the node is still there");
     }
+}
+
+#[test]
+fn systemd_is_told_when_it_serves_and_when_it_ends() {
+    let here = folder();
+    let socket = here.path().join("notify");
+    let systemd = UnixDatagram::bind(&socket).unwrap();
+    let told = || {
+        let mut word = [0; 32];
+        let length = systemd.recv(&mut word).unwrap();
+        String::from_utf8(word[..length].to_vec()).unwrap()
+    };
+    let environment = [("NOTIFY_SOCKET", socket.to_str().unwrap())];
+    let arguments = ["server", "--listen", "127.0.0.1:0"];
+    let server = Running::start(&mut apelora(here.path(), &environment, &arguments));
+    assert_eq!(told(), "READY=1");
+    let at = address(&server.err("http://"));
+    assert_eq!(request(&at, "GET", "/readyz", "").0, 200);
+    assert_eq!(server.stop("-TERM").0, Some(0));
+    assert_eq!(told(), "STOPPING=1");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
+use std::process::Command;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -18,6 +19,24 @@ pub(crate) fn terminal(columns: u16) -> (File, File) {
     let command = OpenOptions::new().read(true).write(true).open(name).unwrap();
     tcsetwinsize(&command, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
     (File::from(person), command)
+}
+
+/// What a command that succeeds shows on a terminal of so many columns.
+pub(crate) fn shown(columns: u16, mut command_line: Command) -> String {
+    let (mut person, command) = terminal(columns);
+    let mut child = command_line.stdout(command).spawn().unwrap();
+    // The command's side of the terminal is closed here, so that reading ends with the command.
+    drop(command_line);
+    let mut shown = Vec::new();
+    // A terminal whose other side is gone ends with an error.
+    let _ = person.read_to_end(&mut shown);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    String::from_utf8(shown).unwrap()
+}
+
+/// How many columns the widest line takes.
+pub(crate) fn widest(shown: &str) -> usize {
+    shown.lines().map(|line| line.trim_end().chars().count()).max().unwrap()
 }
 
 /// Deletes the node, answering with this; the exit code.
@@ -52,18 +71,8 @@ fn a_table_fits_the_terminal_and_keeps_its_identifiers() {
     served.ok(&["node", "maintenance", "set", "n1", "--reason", &"electrical work in row C ".repeat(9)]);
     let uuid =
         served.ok(&["node", "show", "n1", "--format", "json"]).json()["uuid"].as_str().unwrap().to_owned();
-    let (mut person, command) = terminal(100);
     let environment = [("APELORA_ENDPOINT", served.url.as_str())];
-    let mut list = apelora(served.here.path(), &environment, &["node", "list"]);
-    let mut child = list.stdout(command).spawn().unwrap();
-    // The command's side of the terminal is closed here, so that reading ends with the command.
-    drop(list);
-    let mut shown = Vec::new();
-    // A terminal whose other side is gone ends with an error.
-    let _ = person.read_to_end(&mut shown);
-    assert_eq!(child.wait().unwrap().code(), Some(0));
-    let shown = String::from_utf8(shown).unwrap();
-    let widest = shown.lines().map(|line| line.trim_end().chars().count()).max().unwrap();
-    assert!(widest <= 100, "{widest}: {shown}");
+    let shown = shown(100, apelora(served.here.path(), &environment, &["node", "list"]));
+    assert!(widest(&shown) <= 100, "{shown}");
     assert!(shown.contains(&uuid) && shown.contains("electrical work") && shown.contains('…'), "{shown}");
 }

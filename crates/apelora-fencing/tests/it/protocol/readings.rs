@@ -148,6 +148,19 @@ fn a_proof_of_an_earlier_leader_is_read_once_more() {
 }
 
 #[test]
+fn a_contradicted_proof_stops_recovery_before_the_next_pass() {
+    let mut rig = fenced_by_power();
+    rig.elect(Settings { allow_lab: true, ..Settings::default() });
+    rig.answers = Some(Box::new(|_, member, _| (0, power(member, PowerWord::On))));
+    let name = rig.names[0].clone();
+    while rig.now < 90_000 {
+        rig.run(rig.now + 10);
+        assert!(!rig.supervisor.may_recover(rig.boot(), &name), "at {} ms", rig.now);
+    }
+    assert!(rig.audit.iter().any(|(_, r)| r.action == AuditAction::ProofWithdrawn));
+}
+
+#[test]
 fn a_restart_may_begin_at_once_and_not_after_a_return() {
     let mut rig = Rig::new(3);
     rig.set(0, "Offline");

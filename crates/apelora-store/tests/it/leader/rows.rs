@@ -358,3 +358,39 @@ async fn a_persons_word_is_kept_whatever_comes_after() {
     })
     .await;
 }
+
+/// What a backup says about failures is what was true when it was made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn after_a_restore_no_older_proof_counts_and_no_older_worker_leads() {
+    on_every_engine(|lab| async move {
+        let store = lab.store().await;
+        let leader = lead(&store).await;
+        for member in ["dead", "sent"] {
+            failed(&leader, member).await;
+        }
+        commit(&leader, watched("dead", 1)).await;
+        let is_fenced = async || store.stored_members().await.unwrap()[0].row.is_fenced();
+        assert!(is_fenced().await);
+        let epoch = store.lease().await.unwrap().epoch;
+
+        assert_eq!(store.note_restored().await.unwrap(), 2);
+        assert!(!is_fenced().await, "it may have come back since the backup");
+        let deposed = leader.commit(watched("sent", 2)).await.result;
+        assert_eq!(deposed, Err(CommitError::Deposed), "the worker was not stopped");
+        let lease = store.lease().await.unwrap();
+        assert!(lease.holder.is_none() && lease.expires_in.is_none() && lease.epoch > epoch, "{lease:?}");
+
+        let next = lead(&store).await;
+        let mut other = intent("sent", 2, record_id());
+        other.uuid = Some(uuid(4));
+        let refused = next.commit(Write::Intent(other)).await.result;
+        assert_eq!(refused, Err(CommitError::Refused(ReasonCode::HistoryLost)));
+        // Its power may be read, and a person may say so; the fault entry of the life before does not stand in the way.
+        commit(&next, watched("dead", 2)).await;
+        assert!(is_fenced().await);
+        assert!(store.confirm_off(&word("sent", 1), &stamp()).await.is_err(), "of the life before");
+        store.confirm_off(&word("sent", 2), &stamp()).await.unwrap();
+        assert_eq!(store.note_restored().await.unwrap(), 2);
+    })
+    .await;
+}
