@@ -30,6 +30,15 @@ pub enum ByteOrder {
 impl ByteOrder {
     /// The three orders that BMCs use; there is no fourth.
     pub const ALL: [Self; 3] = [Self::Rfc4122, Self::Smbios, Self::Reversed];
+
+    /// The stable name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rfc4122 => "rfc4122",
+            Self::Smbios => "smbios",
+            Self::Reversed => "reversed",
+        }
+    }
 }
 
 /// UUIDs that firmware prints when it knows none. A server with one of these cannot be told from the next.

@@ -71,7 +71,14 @@ impl Line {
                 self.pending.proofs.entry(new.member.clone()).or_insert_with(|| new.clone());
             }
             Write::Withdraw(withdrawal) => self.pending.withdrawals.push(withdrawal.clone()),
-            Write::Checked(checks) => self.pending.checks.extend(checks.iter().cloned()),
+            Write::Checked(checks) => {
+                for check in checks {
+                    // One that was found since is the newer one.
+                    if !self.pending.checks.iter().any(|newer| newer.member == check.member) {
+                        self.pending.checks.push(check.clone());
+                    }
+                }
+            }
             _ => {}
         }
     }

@@ -306,7 +306,8 @@ impl MemoryStore {
                     rows.push(AuditRow {
                         reason: match check.found {
                             Found::Bad(reason) => Some(reason),
-                            Found::Good | Found::Contradiction => None,
+                            Found::Contradiction => Some(ReasonCode::Distrusted),
+                            Found::Good => None,
                         },
                         ..audit(AuditAction::BmcChecked, &check.member, None)
                     });

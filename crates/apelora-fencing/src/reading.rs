@@ -8,7 +8,8 @@ use crate::name::MemberName;
 use crate::record::{Persisted, ProofKind};
 use crate::supervisor::Supervisor;
 use crate::time::BootTime;
-use crate::watch::{Drill, Heard, Purpose, Watch};
+use crate::view::Status;
+use crate::watch::{Drill, Heard, Purpose, Sight, Standing, Watch};
 use crate::write::{NewProof, ProofGround, Withdrawal};
 
 impl Supervisor {
@@ -73,8 +74,18 @@ impl Supervisor {
         match talk.purpose {
             Purpose::Recheck => track.rechecked = true,
             Purpose::Drill => {
-                let check = self.drill.heard(member, &result, track.online_since, now, &self.limits);
-                self.line.pending.checks.extend(check);
+                let view = self.latest.as_ref().and_then(|l| l.view.as_ref());
+                let cluster = match (track.online_since, view) {
+                    (Some(since), _) => Sight::Online { since },
+                    (None, Some(view)) if !view.status(member).is_some_and(Status::is_alive) => Sight::Away,
+                    (None, _) => Sight::Unknown,
+                };
+                let standing = Standing { cluster, distrusted: row.is_some_and(|r| r.distrusted) };
+                if let Some(check) = self.drill.heard(member, &result, &standing, now, &self.limits) {
+                    // The latest finding counts.
+                    self.line.pending.checks.retain(|c| c.member != *member);
+                    self.line.pending.checks.push(check);
+                }
             }
             Purpose::Watch => {
                 let watch = track.watch.as_mut().filter(|w| w.entry == talk.entry);

@@ -17,7 +17,7 @@ use crate::track::Tracks;
 use crate::view::{ClusterView, Healing};
 use crate::watch::{Drill, Purpose, Talks};
 use crate::world::World;
-use crate::write::{CommitError, Intent, Observation, Seen, Write};
+use crate::write::{CommitError, Found, Intent, Observation, Seen, Write};
 
 /// What is configured, beside the limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -267,6 +267,13 @@ impl Supervisor {
             for Observation { member, seen } in seen {
                 if let Some(row) = latest.stored.members.get_mut(member) {
                     row.online = matches!(seen, Seen::Online(_));
+                }
+            }
+        }
+        if let (Write::Checked(checks), Ok(_), Some(latest)) = (&write, &result, &mut self.latest) {
+            for check in checks.iter().filter(|c| c.found == Found::Contradiction) {
+                if let Some(row) = latest.stored.members.get_mut(&check.member) {
+                    row.distrusted = true;
                 }
             }
         }

@@ -161,8 +161,8 @@ pub(crate) struct Drilled {
 }
 
 impl Drill {
-    /// The member whose turn it is: a contradiction that is old enough to be judged first, then the one that
-    /// was read longest ago.
+    /// The member whose turn it is: a contradiction that is old enough to be judged and was not judged yet first, then the
+    /// one that was read longest ago.
     pub(crate) fn due(
         &self,
         now: BootTime,
@@ -172,8 +172,9 @@ impl Drill {
     ) -> Option<MemberName> {
         let key = |member: &MemberName| {
             let drilled = self.of.get(member).copied().unwrap_or_default();
-            let ripe =
+            let old =
                 drilled.contradicts_since.is_some_and(|since| now.since(since) >= limits.distrust_after);
+            let ripe = old && drilled.found != Some(Found::Contradiction);
             (!ripe, drilled.at)
         };
         map.iter().map(|(member, _)| member).filter(|m| free(m)).min_by_key(|m| key(m)).cloned()
@@ -185,38 +186,58 @@ impl Drill {
         limits.drill_pause.min(limits.drill_round / members)
     }
 
-    /// Takes a result; returns the check to be written if it differs from the one before.
+    /// Takes a result; returns the check to be written, if it is news.
     ///
-    /// `online_since` is the begin of the unbroken series in which the cluster sees the member Online. A dead server stays
-    /// Online in the cluster's eyes for a while, so one Off reading contradicts nothing yet.
+    /// A dead server stays Online in the cluster's eyes for a while, so one Off reading contradicts nothing yet. But it is
+    /// not a good one either: until it is known whether the server is dead or the BMC another server's, nothing is
+    /// written, and what was found before stands.
     pub(crate) fn heard(
         &mut self,
         member: &MemberName,
         result: &Result<Reading, ReasonCode>,
-        online_since: Option<BootTime>,
+        seen: &Standing,
         now: BootTime,
         limits: &Limits,
     ) -> Option<Check> {
         let drilled = self.of.entry(member.clone()).or_default();
         drilled.at = Some(now);
-        let off_while_online = match (result, online_since) {
-            (Ok(reading), Some(since)) if reading.power() == PowerWord::Off => Some((reading.ended(), since)),
-            _ => None,
-        };
-        let found = match (result, off_while_online) {
+        let first = drilled.contradicts_since.take();
+        let found = match (result, seen.cluster) {
             (Err(reason), _) => Found::Bad(*reason),
-            (Ok(_), None) => Found::Good,
-            (Ok(_), Some((at, online_since))) => {
-                let first = drilled.contradicts_since.filter(|first| online_since <= *first).unwrap_or(at);
+            (Ok(reading), Sight::Online { since }) if reading.power() == PowerWord::Off => {
+                let at = reading.ended();
+                let first = first.filter(|first| since <= *first).unwrap_or(at);
                 drilled.contradicts_since = Some(first);
-                if at.since(first) >= limits.distrust_after { Found::Contradiction } else { Found::Good }
+                if at.since(first) < limits.distrust_after {
+                    return None;
+                }
+                Found::Contradiction
             }
+            (Ok(reading), Sight::Unknown) if reading.power() == PowerWord::Off => return None,
+            (Ok(_), _) => Found::Good,
         };
-        if off_while_online.is_none() {
-            drilled.contradicts_since = None;
-        }
-        let news = drilled.found != Some(found);
+        // A person may have trusted it in between; what contradicts still is said again.
+        let cleared = found == Found::Contradiction && !seen.distrusted;
+        let news = drilled.found != Some(found) || cleared;
         drilled.found = Some(found);
         news.then(|| Check { member: member.clone(), found })
     }
+}
+
+/// What is known about a member whose BMC was read.
+pub(crate) struct Standing {
+    pub(crate) cluster: Sight,
+    /// Whether its mapping is distrusted, as it was last read from the database.
+    pub(crate) distrusted: bool,
+}
+
+/// How the cluster sees a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// Online, in an unbroken series.
+    Online { since: BootTime },
+    /// Not Online, or not a member.
+    Away,
+    /// The latest view could not be read.
+    Unknown,
 }

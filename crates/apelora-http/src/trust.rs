@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -112,6 +113,10 @@ fn file_roots(path: &Path) -> Result<RootCertStore, TlsRefusal> {
 }
 
 pub(crate) fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
+    // Opening one would wait for its writer, on a thread that nobody can end.
+    if std::fs::metadata(path)?.file_type().is_fifo() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a pipe"));
+    }
     let file = File::open(path)?;
     // Large enough at once: a key must not stay behind in the pieces that a growing buffer gives back.
     let size = file.metadata().map_or(0, |about| about.len()).min(FILE_LIMIT) + 64;

@@ -1,12 +1,14 @@
 //! A request of the Bare Metal API, read whole, and what its body says.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderMap, Method, StatusCode, Uri, request};
 use http_body_util::BodyExt;
-use serde_json::Value;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use crate::args::Args;
@@ -132,10 +134,33 @@ impl Request {
     /// 400.
     pub(crate) fn json(&self) -> Result<Value, ApiError> {
         if self.body.is_empty() {
-            return Ok(Value::Object(serde_json::Map::new()));
+            return Ok(Value::Object(Map::new()));
         }
         serde_json::from_slice(&self.body)
             .map_err(|e| ApiError::bad_request(format!("The request body is not valid JSON: {e}")))
+    }
+
+    /// The body as a JSON object whose names stand once each, sent as `application/json`; an empty body is an empty
+    /// object.
+    ///
+    /// A page of a stranger can make a browser send every type that forms have without the service being asked first, and
+    /// a name that stands twice means what its reader makes of it: both are refused where much depends on one request.
+    ///
+    /// # Errors
+    /// 415 for another type, 400 for what is no such object.
+    pub(crate) fn strict_object(&self) -> Result<Map<String, Value>, ApiError> {
+        if self.body.is_empty() {
+            return Ok(Map::new());
+        }
+        if self.content_type().split(';').next().map(str::trim) != Some("application/json") {
+            return Err(ApiError::resource(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "Send the request body as JSON, with the header Content-Type: application/json",
+            ));
+        }
+        let read = serde_json::from_slice::<Object>(&self.body);
+        read.map(|object| object.0)
+            .map_err(|e| ApiError::bad_request(format!("The request body must be a JSON object: {e}")))
     }
 
     fn content_type(&self) -> String {
@@ -145,6 +170,36 @@ impl Request {
 
     fn content_type_is_json(&self) -> bool {
         self.content_type().contains("json")
+    }
+}
+
+/// A JSON object whose names stand once each.
+struct Object(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Members)
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Object;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Object, A::Error> {
+        let mut read = Map::new();
+        while let Some((name, value)) = members.next_entry::<String, Value>()? {
+            if read.contains_key(&name) {
+                return Err(A::Error::custom(format_args!("{name} stands there twice")));
+            }
+            read.insert(name, value);
+        }
+        Ok(Object(read))
     }
 }
 

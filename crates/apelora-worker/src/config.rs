@@ -269,4 +269,17 @@ mod tests {
             assert!(refused.starts_with(setting), "{refused}");
         }
     }
+
+    #[test]
+    fn a_pipe_holds_no_certificate_and_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let config = IncusConfig { server_cert: Some(pipe.clone()), ..IncusConfig::default() };
+        let refused = config.reach().err().unwrap().to_string();
+        assert!(
+            refused.contains("it is a pipe") && refused.contains("APELORA_INCUS_SERVER_CERT"),
+            "{refused}"
+        );
+    }
 }

@@ -1,13 +1,17 @@
 //! Where storage leases are read, and how what a daemon says becomes what the machine judges. Nothing is judged here.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use apelora_fencing::Clock;
 use apelora_fencing::lease::{HostRow, HostState, LeaseConfig, LeaseConfigError, LeaseReading, Observer};
 use apelora_sanlock::{Daemon, DaemonStatus, Lockspace, Membership, SanlockError};
 use tokio::time::Instant;
+
+/// The largest file of `APELORA_SANLOCK_HOSTS`, in bytes.
+const MOST: u64 = 4 << 20;
 
 /// Where storage leases are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,8 +159,21 @@ pub enum LeaseHostsError {
 /// # Errors
 /// When it cannot be read, or for any doubt about its content.
 pub fn load_hosts(path: &Path) -> Result<LeaseConfig, LeaseHostsError> {
-    let bytes = std::fs::read(path).map_err(|error| LeaseHostsError::Read { path: path.into(), error })?;
+    let bytes = read(path).map_err(|error| LeaseHostsError::Read { path: path.into(), error })?;
     LeaseConfig::parse(&bytes).map_err(|error| LeaseHostsError::Invalid { path: path.into(), error })
+}
+
+/// The content of a regular file of bounded size: a pipe would wait for its writer, and a device would never end.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 4 MiB"));
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]

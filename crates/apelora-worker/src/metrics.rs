@@ -6,7 +6,9 @@
 
 mod label;
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use apelora_fencing::lease::LeaseReading;
@@ -57,6 +59,8 @@ pub(crate) struct Metrics {
     renewals: Family<ResultLabel, Counter>,
     passes: Family<ResultLabel, Counter>,
     observer_age: Family<LockspaceLabel, Gauge>,
+    /// The members and the lockspaces that have series now.
+    shown: Mutex<(BTreeSet<String>, BTreeSet<String>)>,
     recoveries: Family<OutcomeLabel, Counter>,
     restart_seconds: Histogram,
 }
@@ -81,6 +85,7 @@ impl Metrics {
             renewals: Family::default(),
             passes: Family::default(),
             observer_age: Family::default(),
+            shown: Mutex::default(),
             recoveries: Family::default(),
             restart_seconds: Histogram::new(RESTART_BUCKETS),
         };
@@ -236,19 +241,47 @@ impl Metrics {
         };
         self.mapped.set(i64::try_from(members).unwrap_or(i64::MAX));
         self.mapping_valid.set(i64::from(!matches!(map, MapState::Invalid)));
+        match map {
+            MapState::Valid(map) => self.keep_checks(|member| map.get(&member.into()).is_some()),
+            MapState::Absent => self.keep_checks(|_| false),
+            // Nobody knows whom it will name.
+            MapState::Invalid => {}
+        }
+    }
+
+    /// Checks of members that nobody checks any more would grow old, and raise an alarm for ever.
+    fn keep_checks(&self, is_kept: impl Fn(&str) -> bool) {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).0.retain(|member| {
+            let kept = is_kept(member);
+            if !kept {
+                let label = MemberLabel { member: member.clone() };
+                self.check_success.remove(&label);
+                self.check_time.remove(&label);
+            }
+            kept
+        });
     }
 
     /// An idle reading of a BMC ended; `at` is Unix time.
     pub(crate) fn checked(&self, member: &MemberName, good: bool, at: Duration) {
         let label = MemberLabel { member: member.as_str().to_owned() };
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).0.insert(label.member.clone());
         self.check_success.get_or_create(&label).set(i64::from(good));
         self.check_time.get_or_create(&label).set(i64::try_from(at.as_secs()).unwrap_or(i64::MAX));
     }
 
+    /// Who leads no more looks at nothing any more: what it saw last is not shown as if it were so still.
     pub(crate) fn leads(&self, epoch: Option<Epoch>) {
         self.leader.set(i64::from(epoch.is_some()));
-        if let Some(epoch) = epoch {
-            self.epoch.set(i64::try_from(epoch.0).unwrap_or(i64::MAX));
+        match epoch {
+            Some(epoch) => {
+                self.epoch.set(i64::try_from(epoch.0).unwrap_or(i64::MAX));
+            }
+            None => {
+                self.open_records(0);
+                self.map(&MapState::Absent);
+                self.leases(&[]);
+            }
         }
     }
 
@@ -261,6 +294,14 @@ impl Metrics {
     }
 
     pub(crate) fn leases(&self, readings: &[LeaseReading]) {
+        let read: BTreeSet<_> = readings.iter().map(|reading| reading.lockspace.clone()).collect();
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        // An observer that is gone must not look as young as it was.
+        for lockspace in shown.1.difference(&read) {
+            self.observer_age.remove(&LockspaceLabel { lockspace: lockspace.clone() });
+        }
+        shown.1 = read;
+        drop(shown);
         for reading in readings {
             let observer = &reading.observer;
             let age = observer.monotime.saturating_sub(observer.renewal_last_success);
@@ -296,6 +337,8 @@ impl fmt::Debug for Metrics {
 
 #[cfg(test)]
 mod tests {
+    use apelora_fencing::map::BmcMap;
+
     use super::*;
 
     fn row(action: AuditAction, outcome: Option<Outcome>, reason: Option<ReasonCode>) -> AuditRow {
@@ -321,6 +364,37 @@ mod tests {
         for name in names.iter().filter_map(|l| l.split(' ').next()) {
             assert!(text.contains(&format!("# HELP {name} ")), "{name}");
         }
+    }
+
+    /// An age that grows for ever, and a power-off that is in progress for ever, would be alarms about nothing.
+    #[test]
+    fn what_is_not_looked_at_any_more_is_not_shown() {
+        let map = |members: &[&str]| {
+            let entries: Vec<_> = members
+                .iter()
+                .map(|m| format!(r#""{m}": {{"provider": "lima", "address": "apelora-{m}"}}"#))
+                .collect();
+            let text = format!(r#"{{"members": {{{}}}}}"#, entries.join(", "));
+            MapState::Valid(std::sync::Arc::new(BmcMap::parse(text.as_bytes(), &[]).unwrap()))
+        };
+        let metrics = Metrics::new();
+        metrics.leads(Some(Epoch(7)));
+        metrics.map(&map(&["s1", "s2"]));
+        metrics.checked(&"s1".into(), true, Duration::from_secs(9));
+        metrics.checked(&"s2".into(), false, Duration::from_secs(9));
+        metrics.open_records(1);
+        let has = |word: &str| metrics.text().contains(word);
+        assert!(has(r#"check_success{member="s1"} 1"#) && has(r#"check_success{member="s2"} 0"#));
+        metrics.map(&MapState::Invalid);
+        assert!(has(r#"member="s2""#) && has("apelora_fence_mapping_valid 0"));
+        metrics.map(&map(&["s1"]));
+        assert!(has(r#"check_success{member="s1"} 1"#) && !has(r#"member="s2""#));
+        metrics.map(&MapState::Invalid);
+        metrics.leads(None);
+        assert!(
+            !has("member=") && has("apelora_fence_open_records 0") && has("apelora_fence_mapping_valid 1")
+        );
+        assert!(has("apelora_supervisor_lease_epoch 7"));
     }
 
     #[test]

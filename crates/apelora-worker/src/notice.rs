@@ -154,6 +154,13 @@ pub enum Notice {
     },
     /// The database answers again.
     StoreReadable,
+    /// What runs where cannot be read any more: what is stored of it grows old.
+    InstancesUnreadable {
+        /// Why.
+        problem: String,
+    },
+    /// What runs where can be read again.
+    InstancesReadable,
     /// The worker turned out to run on another member than it knew, and starts its leadership again.
     OwnHost {
         /// Which.
@@ -288,6 +295,8 @@ impl Notice {
             Self::ClusterReadable { .. } => "cluster_readable",
             Self::StoreUnreadable { .. } => "store_unreadable",
             Self::StoreReadable => "store_readable",
+            Self::InstancesUnreadable { .. } => "instances_unreadable",
+            Self::InstancesReadable => "instances_readable",
             Self::OwnHost { .. } => "own_host",
             Self::Moved { .. } => "moved",
             Self::Started { .. } => "started",
@@ -309,6 +318,7 @@ impl Notice {
             | Self::MapValid { .. }
             | Self::ClusterReadable { .. }
             | Self::StoreReadable
+            | Self::InstancesReadable
             | Self::OwnHost { .. }
             | Self::Moved { .. }
             | Self::Started { .. }
@@ -330,6 +340,7 @@ impl Notice {
             | Self::Fenced { .. }
             | Self::ClusterUnreadable { .. }
             | Self::StoreUnreadable { .. }
+            | Self::InstancesUnreadable { .. }
             | Self::StartRefused { .. }
             | Self::Stays { .. }
             | Self::Recovered { .. }

@@ -42,8 +42,8 @@ pub(crate) struct Answered {
 /// One member's answer as a view. A list that contradicts itself is none.
 pub(crate) fn view(asked: BootTime, answer: &apelora_incus::View) -> Result<ClusterView, ViewError> {
     let listed = |member: &Member| {
-        if member.name.is_empty() {
-            return Err(ViewError::Unreadable("a member without a name is listed".into()));
+        if let Some(why) = no_name(&member.name) {
+            return Err(ViewError::Unreadable(format!("a member is listed whose name {why}")));
         }
         Ok(Listed {
             name: name(&member.name),
@@ -63,6 +63,23 @@ pub(crate) fn view(asked: BootTime, answer: &apelora_incus::View) -> Result<Clus
 
 fn name(text: &str) -> MemberName {
     text.into()
+}
+
+/// No member's name is longer, in characters: what is longer could not be stored, and one such row would keep those of all
+/// others from being stored.
+const LONGEST_NAME: usize = 255;
+
+/// Why this can be no member's name. Incus gives none of these; whoever does is not believed in anything.
+fn no_name(name: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        Some("is empty")
+    } else if name.chars().nth(LONGEST_NAME).is_some() {
+        Some("is longer than 255 characters")
+    } else if name.chars().any(char::is_control) {
+        Some("has control characters")
+    } else {
+        None
+    }
 }
 
 /// Whether two members that list themselves Online have answered: more answers add nothing.
@@ -101,7 +118,8 @@ pub(crate) fn healing(answers: &[Answered], attested_off: bool) -> Healing {
 }
 
 /// The member that this worker runs on: the one behind its own socket, else the one at an address of this host, else the
-/// one that is named as this host. An address that several members have tells nothing.
+/// one that is named as this host. An address that several members have tells nothing. Host names have no case, so that a
+/// name that differs in that only is the own one too: wrong, that costs a power-off; not known, it costs the own host.
 pub(crate) fn own_host(
     socket: Option<&MemberName>,
     members: &[(MemberName, Option<IpAddr>)],
@@ -118,14 +136,14 @@ pub(crate) fn own_host(
         return Some(member.clone());
     }
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-    let named = |exact: bool| {
-        members.iter().map(|(member, _)| member).find(|member| {
-            names
-                .iter()
-                .any(|own| if exact { own == member.as_str() } else { short(own) == short(member.as_str()) })
-        })
+    let named = |is: &dyn Fn(&str, &str) -> bool| {
+        let all = members.iter().map(|(member, _)| member);
+        // Of several the first by name, so that the answer does not follow the order of a list.
+        all.filter(|member| names.iter().any(|own| is(own, member.as_str()))).min().cloned()
     };
-    named(true).or_else(|| named(false)).cloned()
+    named(&|own, member| own == member)
+        .or_else(|| named(&|own, member| own.eq_ignore_ascii_case(member)))
+        .or_else(|| named(&|own, member| short(own).eq_ignore_ascii_case(&short(member))))
 }
 
 /// The address in a member's `url`, when it is a number.

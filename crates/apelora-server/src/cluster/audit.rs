@@ -213,13 +213,17 @@ fn time(args: &Args, name: &str) -> Result<Option<PrimitiveDateTime>, ApiError> 
     let Some(text) = args.text(name)? else { return Ok(None) };
     // A plus sign that was not encoded arrives as a blank.
     let whole = text.trim().replace(' ', "+");
-    let read = time::OffsetDateTime::parse(&whole, &Iso8601::DEFAULT)
-        .map(|at| at.to_offset(time::UtcOffset::UTC))
-        .map(|at| PrimitiveDateTime::new(at.date(), at.time()))
-        .or_else(|_| PrimitiveDateTime::parse(&whole, &Iso8601::DEFAULT))
-        .or_else(|_| time::Date::parse(&whole, &Iso8601::DEFAULT).map(time::Date::midnight));
+    let read = match time::OffsetDateTime::parse(&whole, &Iso8601::DEFAULT) {
+        // The last hours of the year 9999 are in no year of UTC.
+        Ok(at) => {
+            at.checked_to_offset(time::UtcOffset::UTC).map(|at| PrimitiveDateTime::new(at.date(), at.time()))
+        }
+        Err(_) => PrimitiveDateTime::parse(&whole, &Iso8601::DEFAULT)
+            .or_else(|_| time::Date::parse(&whole, &Iso8601::DEFAULT).map(time::Date::midnight))
+            .ok(),
+    };
     // What no database has a place for is no time either.
-    let read = read.ok().filter(|at| (1..=9999).contains(&at.year()));
+    let read = read.filter(|at| (1..=9999).contains(&at.year()));
     read.map(Some).ok_or_else(|| expected("an ISO 8601 time", name, &text.into()))
 }
 
@@ -281,7 +285,14 @@ mod tests {
             time(&Args::parse("from=2026-11-30T09:09:33+00:00"), "from"),
             Ok(Some(datetime!(2026-11-30 09:09:33)))
         );
-        for text in ["", "yesterday", "2026-13-01", "-2026-01-01", "2026-11-30T25:00:00Z"] {
+        for text in [
+            "",
+            "yesterday",
+            "2026-13-01",
+            "-2026-01-01",
+            "2026-11-30T25:00:00Z",
+            "9999-12-31T23:59:59-01:00",
+        ] {
             assert!(read(text).is_err(), "{text}");
         }
     }

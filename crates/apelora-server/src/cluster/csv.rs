@@ -2,7 +2,8 @@
 
 /// Characters that make a spreadsheet take a cell for a formula, also in their wide forms; a tab and a line end before one
 /// of them are skipped by some.
-const FORMULA: [char; 10] = ['=', '+', '-', '@', '\t', '\r', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+const FORMULA: [char; 11] =
+    ['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
 /// Appends one row.
 pub(super) fn write_row<'a>(out: &mut String, cells: impl IntoIterator<Item = &'a str>) {
@@ -58,9 +59,17 @@ mod tests {
 
     #[test]
     fn nothing_is_calculated() {
-        for text in
-            ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\u{ff1d}1", "=HYPERLINK(\"http://x\",\"y\")"]
-        {
+        for text in [
+            "=1+1",
+            "+1",
+            "-1",
+            "@SUM(A1)",
+            "\t=1",
+            "\r=1",
+            "\n=1",
+            "\u{ff1d}1",
+            "=HYPERLINK(\"http://x\",\"y\")",
+        ] {
             let shown = cell(text);
             assert!(shown.starts_with("\"'") && shown.ends_with('"'), "{shown}");
         }

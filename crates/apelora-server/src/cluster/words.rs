@@ -5,12 +5,14 @@ use apelora_fencing::name::{Incarnation, MemberName};
 use apelora_maintenance::{Authority, NodeFacts};
 use apelora_store::{ConfirmError, PersonsWord};
 use http::StatusCode;
+use http::header::ORIGIN;
 use serde_json::{Map, Value};
 use tracing::{error, info, warn};
 
 use super::view::{ConfirmedOff, Trusted};
 use super::{member_name, members};
 use crate::app::RETRY_AFTER;
+use crate::auth::CallerKind;
 use crate::authorise::{self, authorise};
 use crate::baremetal::Call;
 use crate::error::ApiError;
@@ -25,8 +27,8 @@ pub(super) async fn confirm_off(call: &Call<'_>, name: &str) -> Result<Success, 
     call.request.query().only(&[])?;
     let named = member_name(name)?;
     let body = body(call, &["member", "incarnation", "reason"])?;
-    let typed = text(&body, "member")?;
-    if typed != named.as_str() {
+    let typed = member_name(text(&body, "member")?)?;
+    if typed != named {
         return Err(ApiError::bad_request(format!(
             "The body names member {typed} and the address names {named}. Type the name of the member that is off"
         )));
@@ -86,14 +88,17 @@ fn person(call: &Call<'_>) -> Authority {
     authorise::authority(call.cx.caller, &NodeFacts::default())
 }
 
-/// The members of the body, which must be an object of these.
+/// The members of the body, which must be an object of these and come from a program.
 fn body(call: &Call<'_>, known: &[&str]) -> Result<Map<String, Value>, ApiError> {
-    let Value::Object(members) = call.request.json()? else {
-        return Err(ApiError::bad_request(format!(
-            "The request body must be a JSON object with {}",
-            known.join(", ")
-        )));
-    };
+    // With noauth whoever reaches the address is believed, and a browser on this host reaches it for whatever page it
+    // shows. It says so; no other client does.
+    if matches!(call.cx.caller.kind, CallerKind::NoAuth) && call.request.headers.contains_key(ORIGIN) {
+        return Err(ApiError::forbidden(
+            "A person's word is not taken from a page in a browser (header Origin) while auth_strategy is noauth: use \
+             `apelora member confirm-off` or `apelora bmc trust`",
+        ));
+    }
+    let members = call.request.strict_object()?;
     match members.keys().find(|name| !known.contains(&name.as_str())) {
         Some(unknown) => Err(ApiError::bad_request(format!(
             "Unexpected field in the body: {unknown}; it has {}",
@@ -128,7 +133,8 @@ fn incarnation(body: &Map<String, Value>) -> Result<Incarnation, ApiError> {
 /// Why; a text of people.
 fn reason(body: &Map<String, Value>) -> Result<String, ApiError> {
     let text = text(body, "reason")?.trim();
-    if text.is_empty() {
+    // Characters without a shape tell nobody anything.
+    if !text.chars().any(char::is_alphanumeric) {
         return Err(ApiError::bad_request("reason: say how you know; it stands in the audit trail"));
     }
     if text.chars().count() > REASON_MAX {

@@ -66,14 +66,15 @@ pub(super) fn arguments(template: &str) -> &'static [(&'static str, &'static str
 }
 
 const NO_MEMBER: Answer = shows("404", "No such member", "Error");
+const NOT_JSON: Answer = shows("415", "The body is not sent as `application/json`", "Error");
 
 /// Body and answers of an endpoint of the cluster API; `None` for the others.
 pub(super) fn described(template: &str) -> Option<(Option<&'static str>, &'static [Answer])> {
-    static MEMBERS: [Answer; 2] = [shows("200", "The members", "Members"), FORBIDDEN];
+    static MEMBERS: [Answer; 3] = [shows("200", "The members", "Members"), BAD, FORBIDDEN];
     static MEMBER: [Answer; 4] = [shows("200", "The member", "MemberDetail"), BAD, FORBIDDEN, NO_MEMBER];
     static EXPLAIN: [Answer; 4] =
         [shows("200", "What was judged, and the verdict", "Explanation"), BAD, FORBIDDEN, NO_MEMBER];
-    static CONFIRM: [Answer; 5] = [
+    static CONFIRM: [Answer; 6] = [
         shows("200", "The word was taken: the member counts as fenced", "ConfirmedOff"),
         BAD,
         FORBIDDEN,
@@ -84,17 +85,19 @@ pub(super) fn described(template: &str) -> Option<(Option<&'static str>, &'stati
              another incarnation was shown",
             "Error",
         ),
+        NOT_JSON,
     ];
-    static TRUST: [Answer; 5] = [
+    static TRUST: [Answer; 6] = [
         shows("200", "The entry is trusted", "Trusted"),
         BAD,
         FORBIDDEN,
         NO_MEMBER,
         shows("409", "The BMC still contradicts the cluster", "Error"),
+        NOT_JSON,
     ];
     static RECORDS: [Answer; 3] = [shows("200", "A page of records", "FenceRecords"), BAD, FORBIDDEN];
-    static RECORD: [Answer; 3] =
-        [shows("200", "The record", "FenceRecord"), FORBIDDEN, shows("404", "No such record", "Error")];
+    static RECORD: [Answer; 4] =
+        [shows("200", "The record", "FenceRecord"), BAD, FORBIDDEN, shows("404", "No such record", "Error")];
     static AUDIT: [Answer; 4] = [
         shows(
             "200",
@@ -105,7 +108,7 @@ pub(super) fn described(template: &str) -> Option<(Option<&'static str>, &'stati
         FORBIDDEN,
         shows("406", "No form of the trail is accepted", "Error"),
     ];
-    static SETTINGS: [Answer; 2] = [shows("200", "The settings", "Settings"), FORBIDDEN];
+    static SETTINGS: [Answer; 3] = [shows("200", "The settings", "Settings"), BAD, FORBIDDEN];
     Some(match template {
         e::MEMBERS => (None, &MEMBERS),
         e::MEMBER => (None, &MEMBER),

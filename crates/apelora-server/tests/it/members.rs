@@ -284,6 +284,8 @@ async fn a_persons_word_is_taken_once_it_is_whole() {
             (json!({"member": "s2", "incarnation": 1}), "Missing mandatory parameter: reason"),
             (json!({"member": "s2", "incarnation": 1, "reason": null}), "Expected a string for reason"),
             (json!({"member": "s2", "incarnation": 1, "reason": " \n"}), "say how you know"),
+            (json!({"member": "s2", "incarnation": 1, "reason": "\u{200b}\u{202e}."}), "say how you know"),
+            (json!({"member": "s".repeat(256), "incarnation": 1, "reason": "r"}), "has 1 to 255 characters"),
             (json!({"member": "s2", "incarnation": 1, "reason": "r".repeat(4_097)}), "at most 4096"),
             (json!({"member": "s2", "incarnation": 1, "reason": "a\0b"}), "U+0000"),
             (
@@ -341,6 +343,48 @@ async fn a_persons_word_is_taken_once_it_is_whole() {
         assert!(fault.starts_with("back_online: "), "{engine} {fault}");
         lab.call("POST", &path, Some(confirm(2))).await.expect(200);
     }
+}
+
+#[tokio::test]
+async fn a_word_comes_from_a_program_and_means_one_thing() {
+    const JSON: (&str, &str) = ("Content-Type", "application/json");
+    let lab = Lab::sqlite().await;
+    let lab_address = lab.address;
+    let night = night(&lab).await;
+    night.checked("s1", Found::Contradiction).await;
+    night.checked("s1", Found::Good).await;
+    for (path, word) in [
+        (format!("{MEMBERS}/s2/confirm-off"), confirm(1).to_string()),
+        (format!("{MEMBERS}/s1/trust"), json!({"reason": "r"}).to_string()),
+    ] {
+        let send = |headers: Vec<(&'static str, &'static str)>, body: String| {
+            let path = path.clone();
+            async move { client::send(lab_address, "POST", &path, &headers, Some(body.as_bytes())).await }
+        };
+        // What a form or a script of any page makes a browser send without a question.
+        for kind in [
+            "text/plain",
+            "text/plain;application/json",
+            "multipart/form-data",
+            "application/x-www-form-urlencoded",
+        ] {
+            let fault = send(vec![("Content-Type", kind)], word.clone()).await.expect(415).fault();
+            assert!(fault.contains("application/json"), "{kind}: {fault}");
+        }
+        send(vec![], word.clone()).await.expect(415);
+        // And what it sends for a page whose name was made to lead to this address.
+        send(vec![JSON, ("Origin", "http://elsewhere.example:6385")], word.clone()).await.expect(403);
+        let twice = word.replacen('{', r#"{"reason": "another", "#, 1);
+        let fault = send(vec![JSON], twice).await.expect(400).fault();
+        assert!(fault.contains("reason stands there twice"), "{fault}");
+    }
+    assert_eq!(lab.get("/apelora/v1/audit?action=cluster.member.confirmed_off").await["audit"], json!([]));
+    assert_eq!(named(&lab.get(MEMBERS).await, "s1")["distrusted"], true);
+    let path = format!("{MEMBERS}/s2/confirm-off");
+    let kind = [("Content-Type", "Application/JSON; charset=utf-8")];
+    client::send(lab.address, "POST", &path, &kind, Some(confirm(1).to_string().as_bytes()))
+        .await
+        .expect(200);
 }
 
 #[tokio::test]

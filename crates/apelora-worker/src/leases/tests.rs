@@ -99,4 +99,12 @@ fn a_hosts_file_that_cannot_be_used_is_named() {
     assert!(error.contains("hosts.json") && error.contains("member `s1`: `host_ids`"), "{error}");
     std::fs::write(&path, r#"{"lockspaces": ["vg"], "members": {"s1": {"host_ids": {"vg": 1}}}}"#).unwrap();
     assert_eq!(load_hosts(&path).unwrap().members.len(), 1);
+    File::create(&path).unwrap().set_len(5 << 30).unwrap();
+    assert!(load_hosts(&path).unwrap_err().to_string().contains("larger than 4 MiB"));
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Both would be read for ever.
+    for path in [&pipe, Path::new("/dev/zero")] {
+        assert!(load_hosts(path).unwrap_err().to_string().contains("not a regular file"));
+    }
 }

@@ -131,6 +131,12 @@ impl fmt::Display for Notice {
                 write!(f, "The database cannot be read, so nothing is decided: {problem}.")
             }
             Self::StoreReadable => f.write_str("The database answers again."),
+            Self::InstancesUnreadable { problem } => write!(
+                f,
+                "What runs where cannot be read from the cluster; what is stored of it grows old, and an instance that is new \
+                 since is not restarted if its server fails: {problem}."
+            ),
+            Self::InstancesReadable => f.write_str("What runs where can be read from the cluster again."),
             Self::OwnHost { member } => write!(f, "This worker runs on {member}."),
             Self::Moved { project, instance, to } => {
                 write!(f, "Instance {instance} (project {project}) was moved to {to}.")

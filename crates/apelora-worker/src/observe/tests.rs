@@ -56,6 +56,17 @@ fn the_answering_member_is_the_one_that_says_so_and_words_are_exact() {
 fn lists_that_contradict_themselves_are_no_view() {
     let now = BootTime::default();
     assert_eq!(view(now, &answer("s1", vec![])), Err(ViewError::Empty));
+    let long = "x".repeat(256);
+    for (name, why) in
+        [("", "is empty"), (long.as_str(), "longer than 255"), ("s2\0", "control"), ("s\u{1b}[2J", "control")]
+    {
+        let list = vec![member("s1", "Online", &[], ""), member(name, "Online", &[], "")];
+        let refused = view(now, &answer("s1", list)).unwrap_err().to_string();
+        assert!(refused.contains(why) && !refused.contains('\u{1b}') && refused.len() < 200, "{refused}");
+    }
+    let longest = "ä".repeat(255);
+    let list = vec![member(&longest, "Online", &[], "")];
+    assert!(view(now, &answer(&longest, list)).is_ok());
     let twice = vec![member("s1", "Online", &[], ""), member("s1", "Offline", &[], "")];
     assert_eq!(view(now, &answer("s1", twice)), Err(ViewError::Twice("s1".into())));
     let nameless = vec![member("", "Online", &[], "")];
@@ -123,6 +134,21 @@ fn the_own_host_is_known_by_socket_address_or_name() {
     assert_eq!(find(None, &["s1"], None).as_deref(), Some("s1"));
     assert_eq!(find(None, &["s3.example.org"], None).as_deref(), Some("s3"));
     assert_eq!(find(None, &["worker"], None), None);
+    assert_eq!(find(None, &["S1"], None).as_deref(), Some("s1"), "host names have no case");
+    assert_eq!(find(None, &["S3.Example.org"], None).as_deref(), Some("s3"));
+    for order in [["S1", "s1"], ["s1", "S1"]] {
+        let both: Vec<(MemberName, _)> = order.map(|name| (name.into(), None)).into();
+        let find = |own: &str| own_host(None, &both, &[own.to_owned()], |_| false);
+        assert_eq!(find("s1"), Some("s1".into()), "the exact one first");
+        assert_eq!(find("S1"), Some("S1".into()));
+        let dotted: Vec<(MemberName, _)> =
+            order.map(|name| (format!("{name}.b").as_str().into(), None)).into();
+        assert_eq!(
+            own_host(None, &dotted, &["s1.a".to_owned()], |_| false),
+            Some("S1.b".into()),
+            "in any order"
+        );
+    }
     let all_here: Vec<(MemberName, _)> = vec![("s1".into(), ip("10.0.0.1")), ("s2".into(), ip("10.0.0.1"))];
     assert_eq!(own_host(None, &all_here, &[], |_| true), None, "an address of several members tells nothing");
     let loopback: Vec<(MemberName, _)> = vec![("s1".into(), ip("127.0.0.1"))];

@@ -47,6 +47,10 @@ pub(super) struct Runner {
     begun: BTreeSet<Life>,
     /// When the instances of a life were last looked for.
     listed: BTreeMap<Life, BootTime>,
+    /// Lives whose instances could not be listed, told already.
+    unlisted: BTreeSet<Life>,
+    /// Whether restarts wait for something that cannot be read.
+    stalled: bool,
     /// Lives of which something was restarted or ended in this leadership, until that is told.
     busy: BTreeSet<Life>,
 }
@@ -62,6 +66,8 @@ pub(super) async fn run(with: Arc<With>, mut told: watch::Receiver<Seen>) {
         working: BTreeMap::new(),
         begun: BTreeSet::new(),
         listed: BTreeMap::new(),
+        unlisted: BTreeSet::new(),
+        stalled: false,
         busy: BTreeSet::new(),
     };
     loop {
@@ -100,6 +106,13 @@ impl Runner {
         let needs_target = self.with.ledger.open().iter().any(|row| self.is_stranded(seen, row));
         let since = if waits || needs_target { Some(seen.at) } else { newest };
         let enough = self.stock.refresh(&self.with, seen, since).await;
+        // Somebody waits in the night: once, it is said for what.
+        if !enough && !seen.ready.is_empty() && !self.stalled {
+            warn!(
+                "what is to be restarted waits, because what ran where or where there is room cannot be read"
+            );
+        }
+        self.stalled = !enough && !seen.ready.is_empty();
         if enough {
             for member in &seen.ready {
                 if let Some(off) = seen.fenced.get(member) {
@@ -209,8 +222,12 @@ impl Runner {
         if self.listed.get(&life).is_none_or(|at| now.since(*at) >= LIST_AGAIN) {
             match self.list(&life).await {
                 Ok(new) => {
+                    self.unlisted.remove(&life);
                     self.listed.insert(life.clone(), now);
                     found.extend(new);
+                }
+                Err(problem) if self.unlisted.insert(life.clone()) => {
+                    warn!(%member, problem, "what it ran cannot be listed; it is not restarted before");
                 }
                 Err(problem) => debug!(%member, problem, "what it ran could not be listed"),
             }

@@ -16,12 +16,15 @@ use tracing::{debug, warn};
 use super::answer::{Answer, Answers};
 use super::database::Term;
 use super::outside::Outside;
+use crate::notice::Notice;
 use crate::observe;
 
 /// What the list may take: it asks every member.
 const LIMIT: Duration = Duration::from_secs(35);
 /// A change of the members is waited out for this long, so that a member that just came back is asked once it is up.
 const SETTLE: Duration = Duration::from_secs(5);
+/// So many readings in a row fail before it is told: one fails whenever a member dies.
+const FAILURES: u32 = 3;
 /// How long storing one member's instances may take.
 const NOTE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -60,6 +63,7 @@ async fn keep(
     answers: Answers,
 ) {
     let mut stored: BTreeMap<MemberName, Vec<Instance>> = BTreeMap::new();
+    let mut failures = 0;
     loop {
         tokio::select! {
             () = sleep(outside.config.pace.inventory) => {}
@@ -69,14 +73,21 @@ async fn keep(
             },
         }
         let before = seen.borrow_and_update().clone();
-        let running = match timeout(LIMIT + SETTLE, outside.cluster.running(Instant::now() + LIMIT)).await {
-            Ok(Ok(running)) => running,
-            Ok(Err(problem)) => {
+        let running = timeout(LIMIT + SETTLE, outside.cluster.running(Instant::now() + LIMIT)).await;
+        let running = match running.unwrap_or_else(|_| Err("it took too long".into())) {
+            Ok(running) => running,
+            Err(problem) => {
                 debug!(problem, "what runs where could not be read");
+                failures += 1;
+                if failures == FAILURES {
+                    outside.notices.tell(Notice::InstancesUnreadable { problem });
+                }
                 continue;
             }
-            Err(_) => continue,
         };
+        if std::mem::take(&mut failures) >= FAILURES {
+            outside.notices.tell(Notice::InstancesReadable);
+        }
         // Healthy before and after the list was read.
         let online = seen.borrow().intersection(&before).cloned().collect();
         let read = observe::inventory(&running.instances, &online, &running.shared);

@@ -8,7 +8,7 @@ use apelora_fencing::view::Status;
 use apelora_fencing::{HolderId, MemberName};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::lead::Lead;
 use super::outside::Outside;
@@ -29,6 +29,8 @@ struct Follower {
     knows_own_host: bool,
     /// The own host was Offline: no campaign before it is Online.
     barred: bool,
+    /// Why the lease could not be asked for the last time: told once, not every three seconds for a whole night.
+    trouble: Option<String>,
     story: Story,
 }
 
@@ -40,6 +42,7 @@ pub(crate) async fn live(outside: Arc<Outside>, mut stop: watch::Receiver<bool>)
         own_host: Some(outside.config.host.as_str().into()),
         knows_own_host: false,
         barred: false,
+        trouble: None,
         holder,
         story: Story::default(),
         outside,
@@ -81,24 +84,26 @@ impl Follower {
             return None;
         }
         let clock = Arc::clone(&self.outside.clock);
-        match timeout(CAMPAIGN_LIMIT, self.outside.database.campaign(self.holder, clock)).await {
-            Ok(Ok(None)) => {
-                health.following(self.outside.clock.boot());
-                None
+        let asked = timeout(CAMPAIGN_LIMIT, self.outside.database.campaign(self.holder, clock)).await;
+        let problem = match asked {
+            Ok(Ok(won)) => {
+                if won.is_none() {
+                    health.following(self.outside.clock.boot());
+                }
+                if self.trouble.take().is_some() {
+                    info!("the lease can be asked for again");
+                }
+                return won;
             }
-            Ok(Ok(won)) => won,
-            Ok(Err(problem)) => {
-                warn!(problem, "the lease could not be asked for");
-                health.hindered(format!("the database does not answer: {problem}"));
-                None
-            }
-            Err(_) => {
-                let limit = CAMPAIGN_LIMIT.as_secs();
-                warn!("the lease could not be asked for: the database did not answer within {limit} s");
-                health.hindered(format!("the database did not answer within {limit} s"));
-                None
-            }
+            Ok(Err(problem)) => format!("the database does not answer: {problem}"),
+            Err(_) => format!("the database did not answer within {} s", CAMPAIGN_LIMIT.as_secs()),
+        };
+        health.hindered(problem.clone());
+        if self.trouble.as_ref() != Some(&problem) {
+            warn!(problem, "the lease could not be asked for; it is tried until it can be");
+            self.trouble = Some(problem);
         }
+        None
     }
 
     /// Learns on which member this worker runs, and whether that is Online again.

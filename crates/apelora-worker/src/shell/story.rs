@@ -186,7 +186,13 @@ impl Story {
             AuditAction::Fenced => Notice::Fenced { member, kind },
             AuditAction::Returned => Notice::Returned { member },
             AuditAction::ProofWithdrawn => Notice::Withdrawn { member },
-            AuditAction::BmcDistrusted => Notice::Distrusted { member },
+            AuditAction::BmcDistrusted => {
+                // The reading that led to this was taken for a good one when it ended.
+                outside.metrics.checked(&member, false, (outside.wall)());
+                let (at, reason) = (outside.clock.boot(), Some(ReasonCode::Distrusted));
+                self.sheet.checked(&member, LastCheck { at, reason, detail: still_off() });
+                Notice::Distrusted { member }
+            }
             AuditAction::ConfirmedOff | AuditAction::BmcChecked => return,
         };
         outside.notices.tell(notice);
@@ -239,20 +245,27 @@ impl Story {
         result: Result<&Reported, &BmcError>,
     ) {
         let member = target.member.clone();
+        let facts = supervisor.world().and_then(|w| w.members.iter().find(|m| m.name == member));
+        let distrusted = facts.is_some_and(|m| m.distrusted);
+        let idle = supervisor.in_progress().is_none_or(|(busy, _)| *busy != member);
         let matched = result.map_err(|e| (e.reason, e.detail.clone())).and_then(|reported| {
             match target.entry.identity.check(&reported.identity) {
                 Ok(_) => Ok(reported.power),
                 Err(stranger) => Err((stranger.reason(), stranger.to_string())),
             }
         });
-        let news = match supervisor.in_progress() {
-            Some((busy, _)) if *busy == member => {
+        let matched = match matched {
+            Ok(PowerWord::Off) if idle && distrusted => Err((ReasonCode::Distrusted, still_off())),
+            matched => matched,
+        };
+        let news = match idle {
+            false => {
                 let heard = Some((member.clone(), matched.as_ref().copied().map_err(|(reason, _)| *reason)));
                 let news = self.heard != heard;
                 self.heard = heard;
                 news
             }
-            _ => {
+            true => {
                 let at = outside.clock.boot();
                 let (reason, detail) = match &matched {
                     Ok(power) => (None, format!("the mapped server reads {}", power.as_str())),
@@ -272,6 +285,11 @@ impl Story {
             }
         });
     }
+}
+
+/// What a BMC says that contradicts the cluster.
+fn still_off() -> String {
+    format!("the mapped server reads {}", PowerWord::Off.as_str())
 }
 
 /// A refusal that was audited.

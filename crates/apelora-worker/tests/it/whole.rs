@@ -1,5 +1,6 @@
 //! A worker with everything around it, on a time that runs faster than the real one.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,12 +8,17 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use apelora_fencing::record::ProofKind;
+use apelora_fencing::status::Status;
 use apelora_fencing::{BootTime, Clock};
 use apelora_lab::site::{Site, SitePlan};
-use apelora_store::{DatabaseUrl, Store, StoreConfig};
+use apelora_maintenance::{Authority, Scope, Stamp};
+use apelora_store::{AuditQuery, ConfirmError, DatabaseUrl, PersonsWord, Store, StoreConfig};
 use apelora_worker::secret::EnvironmentSecrets;
 use apelora_worker::{IncusConfig, Notice, Parts, WorkerConfig, bind};
+use serde_json::Value;
 use tempfile::TempDir;
+use time::macros::datetime;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
@@ -94,6 +100,8 @@ impl MakeWriter<'_> for Log {
 pub(crate) struct Whole {
     pub(crate) site: Site,
     pub(crate) store: Store,
+    /// What the worker's environment holds.
+    pub(crate) secrets: BTreeMap<String, String>,
     _folder: TempDir,
     clock: Arc<VirtualClock>,
 }
@@ -117,6 +125,14 @@ pub(crate) fn new_id() -> Uuid {
     Uuid::from_u64_pair(u64::from(std::process::id()), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
+fn anna() -> Authority {
+    Authority { scope: Some(Scope::System), user: "anna".into(), project: "ops".into() }
+}
+
+fn stamp() -> Stamp {
+    Stamp::new(new_id(), new_id(), datetime!(2026-06-01 02:00:00), "server-1".into())
+}
+
 impl Whole {
     pub(crate) async fn start(change: impl FnOnce(&mut SitePlan)) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -125,7 +141,8 @@ impl Whole {
         change(&mut plan);
         let site = Site::start(plan).await.unwrap();
         let store = sqlite(&folder.path().join("apelora.db")).await;
-        Self { site, store, _folder: folder, clock: Arc::new(VirtualClock(Instant::now())) }
+        let secrets = site.secrets().clone();
+        Self { site, store, secrets, _folder: folder, clock: Arc::new(VirtualClock(Instant::now())) }
     }
 
     pub(crate) fn config(&self) -> WorkerConfig {
@@ -142,6 +159,72 @@ impl Whole {
         config
     }
 
+    /// Changes the BMC map, of which this is `members`.
+    pub(crate) fn edit_map(&self, change: impl FnOnce(&mut Value)) {
+        let path = self.site.bmc_map();
+        let mut map: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        change(&mut map["members"]);
+        std::fs::write(path, map.to_string()).unwrap();
+    }
+
+    /// The document that the leader published last.
+    pub(crate) async fn published(&self) -> Option<Status> {
+        let row = self.store.leader_status().await.unwrap()?;
+        Some(serde_json::from_str(&row.text).unwrap())
+    }
+
+    /// Waits, for ten minutes at most, until the document says something.
+    pub(crate) async fn shown(&self, what: &str, is: impl Fn(&Status) -> bool) -> Status {
+        let shown = async {
+            loop {
+                if let Some(status) = self.published().await.filter(&is) {
+                    return status;
+                }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(600), shown)
+            .await
+            .unwrap_or_else(|_| panic!("never shown: {what}"))
+    }
+
+    /// The audit rows of a member with this action, oldest first: outcome and reason code.
+    pub(crate) async fn audited(&self, member: &str, action: &str) -> Vec<(String, String)> {
+        let query = AuditQuery {
+            limit: 1_000,
+            member: Some(member.into()),
+            action: Some(action.into()),
+            ..AuditQuery::default()
+        };
+        let rows = self.store.audit(&query).await.unwrap();
+        rows.into_iter().map(|row| (row.outcome, row.reason_code.unwrap_or_default())).collect()
+    }
+
+    /// Power-offs that reached a BMC, carried out or not.
+    pub(crate) fn asked(&self) -> u32 {
+        self.site.members().iter().map(|member| self.site.bmc(member).unwrap().power_offs_asked()).sum()
+    }
+
+    /// A person says that a member is off.
+    pub(crate) async fn confirm_off(&self, member: &str) {
+        let stored = self.store.stored_members().await.unwrap();
+        let shown = stored.iter().find(|stored| stored.member.as_str() == member).unwrap().row.incarnation;
+        let word = PersonsWord { member: member.into(), shown, reason: "cables pulled".into(), by: anna() };
+        self.store.confirm_off(&word, &stamp()).await.unwrap();
+    }
+
+    /// A person asks for a member's mapping to be trusted again.
+    pub(crate) async fn trust(&self, member: &str) -> Result<bool, ConfirmError> {
+        self.store.trust_unless_contradicted(&member.into(), &anna(), "recabled", &stamp()).await
+    }
+
+    /// What proves a member off, if it is proven off.
+    pub(crate) async fn proof(&self, member: &str) -> Option<ProofKind> {
+        let stored = self.store.stored_members().await.unwrap();
+        let row = &stored.iter().find(|stored| stored.member.as_str() == member)?.row;
+        row.standing_proof().map(|proof| proof.kind)
+    }
+
     /// Starts a worker.
     pub(crate) async fn work(&self, config: WorkerConfig) -> Running {
         let (sender, heard) = mpsc::unbounded_channel();
@@ -150,7 +233,7 @@ impl Whole {
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             wall: Arc::new(|| Duration::from_secs(1_800_000_000)),
             ids: Arc::new(new_id),
-            secrets: Arc::new(EnvironmentSecrets::new(self.site.secrets().clone())),
+            secrets: Arc::new(EnvironmentSecrets::new(self.secrets.clone())),
             notices: Some(sender),
         };
         let worker = bind(config, parts).await.unwrap();

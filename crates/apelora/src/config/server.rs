@@ -1,7 +1,9 @@
 //! The configuration of `apelora server`.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 
 use apelora_server::{AuthStrategy, Microversion, PolicyFiles, TlsFiles};
@@ -182,7 +184,12 @@ fn tls(values: &Resolved) -> Result<Option<TlsFiles>, OneLine> {
 /// The path of a file that can be opened, so that a wrong one is found before anything else begins.
 pub(super) fn readable(values: &Resolved, setting: &Setting) -> Result<Option<PathBuf>, OneLine> {
     let Some(path) = values.optional(setting)?.map(PathBuf::from) else { return Ok(None) };
-    match File::open(&path) {
+    // Opening a pipe would wait for its writer.
+    let opened = fs::metadata(&path).and_then(|about| {
+        let pipe = || io::Error::new(io::ErrorKind::InvalidInput, "it is a pipe");
+        if about.file_type().is_fifo() { Err(pipe()) } else { File::open(&path) }
+    });
+    match opened {
         Ok(_) => Ok(Some(path)),
         Err(e) => Err(values.refuse(
             setting,

@@ -33,10 +33,14 @@ pub(super) fn check(options: CheckBmc, environment: Vec<(OsString, OsString)>) -
     logging::start(&config.log);
     let providers = Providers::new(lab(&config.bmcs), worker::secrets());
     let only = options.member.as_deref().map(MemberName::from);
-    let rows = tokio::runtime::Runtime::new()?.block_on(async {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let checked = runtime.block_on(async {
         let map = load(MapFile::new(config.bmcs.map, config.bmcs.lab_san_vms)).await?;
         check_all(&providers, &map, only).await
-    })?;
+    });
+    // A thread that reads a file of a file system that hangs cannot be ended, and must not keep the process.
+    runtime.shutdown_background();
+    let rows = checked?;
     print(format, &text(&rows), &remote::json(&rows)?)?;
     if rows.iter().all(CheckRow::is_good) { Ok(()) } else { Err(Failure::Shown) }
 }
@@ -63,7 +67,8 @@ async fn check_all(
     only: Option<MemberName>,
 ) -> Result<Vec<CheckRow>, Failure> {
     if let Some(name) = only.as_ref().filter(|name| map.get(name).is_none()) {
-        return Err(Failure::because(&NotMapped(vec![name.to_string()])));
+        let problem = NotMapped(vec![name.to_string()]).to_string();
+        return Err(Failure::Failed(printable(&problem).into_owned()));
     }
     let targets: Vec<_> = map
         .iter()
@@ -150,6 +155,9 @@ fn details(row: &CheckRow) -> String {
     let suite = row.suite.map(|suite| format!("cipher suite {suite}"));
     // The path of a system that the map names stands in its target.
     let system = row.system.clone().filter(|system| !row.target.ends_with(system.as_str()));
-    let parts = [row.vendor.clone(), system, suite, row.privilege.clone(), row.reported.clone()];
+    // Redfish has one order only.
+    let order = row.byte_order.filter(|_| row.suite.is_some());
+    let order = order.map(|order| format!("{} order", order.as_str()));
+    let parts = [row.vendor.clone(), system, suite, row.privilege.clone(), row.reported.clone(), order];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -17,15 +17,15 @@ pub(super) fn write(folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(&man)?;
     fs::create_dir_all(&completions)?;
     fs::write(folder.join("apelora.toml"), sample())?;
-    clap_mangen::generate_to(shown(Cli::command()), &man)?;
+    clap_mangen::generate_to(shown(&Cli::command()), &man)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut shown(Cli::command()), "apelora", &completions)?;
+        clap_complete::generate_to(shell, &mut shown(&Cli::command()), "apelora", &completions)?;
     }
     Ok(())
 }
 
 /// The commands that are shown to people.
-fn shown(command: Command) -> Command {
+fn shown(command: &Command) -> Command {
     let (kept, name) = (command.get_subcommands().filter(|c| !c.is_hide_set()).cloned(), "apelora");
     let about = command.get_about().cloned().unwrap_or_default();
     Command::new(name)

@@ -34,7 +34,8 @@ pub(super) fn run(options: Worker, environment: Vec<(OsString, OsString)>) -> Re
         tracing::warn!("{warning}");
     }
     let providers = lab(&settings.bmcs);
-    tokio::runtime::Runtime::new()?.block_on(async {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let served = runtime.block_on(async {
         let stop = signals::stop_requested()?;
         say_what_matters(&settings, &provenance).await;
         let store = connect(&settings).await?;
@@ -55,7 +56,10 @@ pub(super) fn run(options: Worker, environment: Vec<(OsString, OsString)>) -> Re
         } else {
             Err(Failure::Failed("the worker ended by itself; the log has the cause".to_owned()))
         }
-    })
+    });
+    // A thread that reads a file of a file system that hangs cannot be ended, and must not keep the process.
+    runtime.shutdown_background();
+    served
 }
 
 async fn connect(settings: &Settings) -> Result<Store, Failure> {

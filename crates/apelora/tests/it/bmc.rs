@@ -73,6 +73,23 @@ fn bmcs_that_are_right_are_shown_with_what_they_are() {
     assert!(rows[0]["certificate"]["days_left"].as_i64().unwrap() > 0, "{}", rows[0]);
     assert_eq!((&rows[3]["provider"], &rows[3]["suite"]), (&"ipmi".into(), &17.into()), "{}", rows[3]);
 
+    // Everything that is asked about a BMC before it is relied on, for a program and for a person.
+    let (over_redfish, over_ipmi) = (&rows[0], &rows[3]);
+    let system = bmcs.site.bmc("s1").unwrap().redfish().unwrap().path(0).unwrap();
+    assert_eq!(over_redfish["vendor"], "Dell", "{over_redfish}");
+    assert_eq!(over_redfish["system"], system, "{over_redfish}");
+    assert_eq!(over_redfish["reported"], bmcs.site.bmc("s1").unwrap().uuid());
+    assert!(over_redfish["certificate"]["not_after"].is_string(), "{over_redfish}");
+    assert_eq!(over_ipmi["privilege"], "operator", "{over_ipmi}");
+    let order = over_ipmi["byte_order"].as_str().unwrap();
+    let row = |member: &str| text.out.lines().find(|line| line.starts_with(member)).unwrap();
+    for words in ["cipher suite 17", "operator", &format!("{order} order"), " ms "] {
+        assert!(row("s4").contains(words), "{words} in {}", row("s4"));
+    }
+    for words in ["Dell", &system, bmcs.site.bmc("s1").unwrap().uuid(), " days ", " ms "] {
+        assert!(row("s1").contains(words), "{words} in {}", row("s1"));
+    }
+
     let one = bmcs.check(&["s2", "--format", "json"]).json();
     assert_eq!(one.as_array().unwrap().len(), 1);
     assert_eq!(one[0]["member"], "s2");

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::command::{Done, apelora, folder, run};
-use crate::running::{Running, address, request};
+use crate::running::{Running, address, request, until};
 
 /// A running demo with its own temporary folder.
 struct Demo {
@@ -61,6 +61,14 @@ impl Demo {
         let done = run(self.temporary.path(), &environment, &[arguments, &["--format", "json"]].concat());
         assert_eq!(done.code, 0, "{arguments:?}: {done:?}");
         done.json()
+    }
+
+    /// What a command that asks the demo's API prints for people, and what it says beside that.
+    fn say(&self, arguments: &[&str]) -> Done {
+        let endpoint = format!("http://{}", self.at);
+        let done = run(self.temporary.path(), &[("APELORA_ENDPOINT", endpoint.as_str())], arguments);
+        assert_eq!(done.code, 0, "{arguments:?}: {done:?}");
+        done
     }
 
     fn stop(self) {
@@ -135,6 +143,69 @@ fn half_of_the_cluster_is_never_switched_off_and_is_proven_off_when_its_power_is
     assert!(audit.as_array().unwrap().iter().all(|row| row["outcome"] == "refused"), "{audit}");
     let fenced = demo.ask(&["audit", "list", "--action", "cluster.member.fenced"]);
     assert_eq!(fenced.as_array().unwrap().len(), 2, "{fenced}");
+    demo.stop();
+}
+
+/// The session of the night: two of four are lost, nothing is switched off, a person confirms one, and the audit has it all.
+#[test]
+fn a_person_confirms_one_of_two_lost_servers_and_reads_what_became_of_it() {
+    let demo = Demo::start();
+    // What a server runs is read while it is well.
+    let endpoint = [("APELORA_ENDPOINT", format!("http://{}", demo.at))];
+    let endpoint = endpoint.each_ref().map(|(name, at)| (*name, at.as_str()));
+    until(|| run(demo.temporary.path(), &endpoint, &["member", "show", "s2"]).out.contains("web2"));
+    demo.ok(&["break", "s2"]);
+    demo.ok(&["break", "s4"]);
+    demo.running.out_all(&["s2 is not switched off", "s4 is not switched off"]);
+
+    let explained = demo.say(&["fence", "explain", "s2"]).out;
+    let why = apelora_fencing::ReasonCode::NotMinority;
+    assert!(explained.contains("\naction   watch\n"), "{explained}");
+    assert!(explained.contains(why.as_str()) && explained.contains(why.remedy()), "{explained}");
+    assert!(explained.contains("2 of 4"), "the numbers: {explained}");
+    let list = demo.say(&["member", "list"]).out;
+    assert_eq!(list.lines().filter(|line| line.contains("watch: not_minority")).count(), 2, "{list}");
+
+    let confirm = [
+        "member",
+        "confirm-off",
+        "s2",
+        "--reason",
+        "both cables pulled",
+        "--yes",
+        "s2",
+        "--incarnation",
+        "1",
+    ];
+    let confirmed = demo.say(&confirm);
+    assert!(confirmed.err.contains("You are about to say that s2 is off"), "{confirmed:?}");
+    demo.running.out_all(&[
+        "s2 is proven off by a person's word",
+        "audit: cluster.member.confirmed_off of s2, success",
+        "Instance web2 (project default) runs again on s",
+        "Everything that s2 ran is taken care of: 1 restarted elsewhere",
+        "audit: cluster.member.recovered of s2, success",
+    ]);
+    let shown = demo.say(&["member", "show", "s2"]).out;
+    assert!(shown.contains("person") && shown.contains("web2"), "{shown}");
+    assert_eq!(demo.ask(&["member", "show", "s4"])["member"]["fenced"], false);
+
+    let audit = demo.ask(&["audit", "list"]);
+    let rows = audit.as_array().unwrap();
+    let of = |member: &str, action: &str| {
+        rows.iter().filter(|row| row["member"] == member && row["action"] == action).collect::<Vec<_>>()
+    };
+    let word = of("s2", "cluster.member.confirmed_off");
+    assert_eq!(word.len(), 1, "{audit}");
+    assert!(word[0].to_string().contains("both cables pulled") && word[0]["user"] == "noauth", "{audit}");
+    assert_eq!(of("s2", "cluster.member.fenced").len(), 1, "{audit}");
+    assert_eq!(of("s2", "cluster.member.recovered").len(), 1, "{audit}");
+    for member in ["s2", "s4"] {
+        let acts = of(member, "cluster.member.power_off");
+        assert!(!acts.is_empty() && acts.iter().all(|row| row["outcome"] == "refused"), "{audit}");
+    }
+    let csv = demo.say(&["audit", "list", "--member", "s2", "--format", "csv"]).out;
+    assert!(csv.starts_with("seq,uuid,at") && csv.contains("cluster.member.recovered"), "{csv}");
     demo.stop();
 }
 

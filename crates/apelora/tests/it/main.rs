@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bmc;
+mod cluster;
 mod command;
 mod db;
 mod demo;

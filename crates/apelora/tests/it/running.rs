@@ -90,6 +90,15 @@ fn next_of(from: &Receiver<String>, wanted: &[&str]) -> String {
     }
 }
 
+/// Waits until something is so that another process does in its own time.
+pub(crate) fn until(is: impl Fn() -> bool) {
+    let began = std::time::Instant::now();
+    while !is() {
+        assert!(began.elapsed() < PATIENCE, "it never became so");
+        std::thread::sleep(Duration::from_millis(250));
+    }
+}
+
 /// The first `http://ADDRESS:PORT` in a line.
 pub(crate) fn address(line: &str) -> String {
     let (_, rest) = line.split_once("http://").unwrap_or_else(|| panic!("no address in {line}"));

@@ -288,6 +288,93 @@ fn a_bmc_that_says_off_of_an_online_member_is_distrusted_after_two_minutes() {
     assert_eq!(distrusted(u64::MAX, Some(112_000)), None, "not Online all along");
 }
 
+/// What the drill of `m000` has written since this time, in order: whether it was a contradiction.
+fn contradictions(rig: &Rig, from: u64) -> Vec<u64> {
+    let rows = rig.audit.iter().filter(|(at, r)| *at >= from && r.action == AuditAction::BmcDistrusted);
+    rows.map(|(at, _)| *at).collect()
+}
+
+/// What was written about `m000` since then that is not a contradiction.
+fn other_findings(rig: &Rig, from: u64) -> usize {
+    let of_it = |action| {
+        let rows = rig.audit.iter();
+        rows.filter(|(at, r)| *at >= from && r.action == action && r.member.as_str() == "m000").count()
+    };
+    of_it(AuditAction::BmcChecked) - of_it(AuditAction::BmcDistrusted)
+}
+
+#[test]
+fn a_new_leader_does_not_call_a_contradiction_good() {
+    let mut rig = Rig::drilling(3);
+    rig.answers = Some(Box::new(|_, member, _| {
+        (0, power(member, if member == "m000" { PowerWord::Off } else { PowerWord::On }))
+    }));
+    rig.run(200_000);
+    assert_eq!((contradictions(&rig, 0).len(), other_findings(&rig, 0)), (1, 0));
+    // Whatever the new leader reads first, a person could trust the mapping once it called that good.
+    rig.elect(Settings { allow_lab: true, ..Settings::default() });
+    rig.run(310_000);
+    assert!(reads_of(&rig, 0).iter().filter(|at| **at > 200_000).count() > 2);
+    assert_eq!((contradictions(&rig, 200_001).len(), other_findings(&rig, 0)), (0, 0));
+    rig.run(400_000);
+    assert_eq!((contradictions(&rig, 200_001).len(), other_findings(&rig, 0)), (1, 0));
+}
+
+#[test]
+fn off_is_no_finding_while_the_cluster_cannot_be_read_and_good_once_the_member_is_away() {
+    let mut rig = Rig::drilling(3);
+    rig.answers = Some(Box::new(|_, member, _| {
+        (0, power(member, if member == "m000" { PowerWord::Off } else { PowerWord::On }))
+    }));
+    rig.run(4_000);
+    rig.view = Err(apelora_fencing::view::ViewError::Empty);
+    rig.run(200_000);
+    assert!(reads_of(&rig, 0).len() > 2);
+    assert_eq!((contradictions(&rig, 0).len(), other_findings(&rig, 0)), (0, 0));
+    rig.view = Ok(());
+    rig.set(0, "Evacuated");
+    rig.run(260_000);
+    assert_eq!((contradictions(&rig, 0).len(), other_findings(&rig, 0)), (0, 1));
+}
+
+#[test]
+fn a_contradiction_that_outlives_a_persons_trust_is_found_again() {
+    // One that is read every ten seconds, and one that takes turns.
+    for members in [1, 3] {
+        let mut rig = Rig::drilling(members);
+        rig.answers = Some(Box::new(|_, member, _| {
+            (0, power(member, if member == "m000" { PowerWord::Off } else { PowerWord::On }))
+        }));
+        // Between two readings.
+        rig.run(303_000);
+        assert_eq!(contradictions(&rig, 0).len(), 1, "once, as long as it stands");
+        let name = rig.names[0].clone();
+        rig.store.members.get_mut(&name).unwrap().distrusted = false;
+        rig.run(350_000);
+        assert_eq!(contradictions(&rig, 303_001).len(), 1, "{:?}", reads_of(&rig, 0));
+        assert!(rig.store.members[&name].distrusted);
+        let reads = |m| reads_of(&rig, m).into_iter().filter(|at| *at > 200_000).count();
+        assert!((0..members).all(|m| reads(m) >= 4), "it keeps nobody waiting");
+    }
+}
+
+#[test]
+fn the_latest_finding_is_written_when_the_database_answers_again() {
+    let mut rig = Rig::drilling(3);
+    rig.answers = Some(Box::new(|rig, member, _| {
+        let well = rig.now < 60_000 || rig.now > 100_000;
+        (0, if well { power(member, PowerWord::On) } else { trouble(ReasonCode::Credential, false) })
+    }));
+    rig.run(59_000);
+    rig.database = false;
+    rig.run(150_000);
+    rig.database = true;
+    rig.run(200_000);
+    let last =
+        rig.audit.iter().rfind(|(_, r)| r.action == AuditAction::BmcChecked && r.member == rig.names[0]);
+    assert_eq!(last.unwrap().1.reason, None, "bad, and then good again");
+}
+
 #[test]
 fn a_proof_by_watching_is_a_power_off_proof() {
     let mut rig = half_dead(2, PowerWord::Off);

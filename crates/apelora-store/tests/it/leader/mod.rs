@@ -9,3 +9,4 @@ mod permits;
 mod races;
 mod rig;
 mod rows;
+mod storm;

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::rig::{Rig, pass};
+use super::rig::{Rig, Running, pass};
 use crate::shell::lead::Lead;
 use crate::shell::scripted::BmcFault;
 use crate::shell::story::Story;
@@ -294,4 +294,25 @@ async fn a_member_that_returns_while_the_request_is_on_its_way_is_recorded_as_se
     assert!(matches!(&ends[..], [end] if end.sent && end.outcome == Some(Outcome::Failed)), "{ends:?}");
     assert!(!rig.is_fenced("s3"));
     worker.assert_figures_match(&rig);
+}
+
+/// What would not be restarted in the night must be known by day.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_does_not_tell_what_runs_where_is_told_once_and_when_it_does_again() {
+    let rig = Rig::new();
+    let mut worker = rig.start();
+    pass(100).await;
+    *rig.site.hides_instances.lock().unwrap() = true;
+    pass(125).await;
+    assert!(!worker.words().contains(&"instances_unreadable"), "one or two failures are a member that dies");
+    pass(1_000).await;
+    let count = |worker: &mut Running, word| worker.words().iter().filter(|w| **w == word).count();
+    assert_eq!(count(&mut worker, "instances_unreadable"), 1);
+    assert_eq!(count(&mut worker, "instances_readable"), 0);
+    let told = worker.told().iter().find(|n| n.word() == "instances_unreadable").unwrap().to_string();
+    assert!(told.contains("too large") && told.contains("is not restarted"), "{told}");
+    *rig.site.hides_instances.lock().unwrap() = false;
+    pass(100).await;
+    assert_eq!(count(&mut worker, "instances_readable"), 1);
+    assert_eq!(rig.epoch(), 1);
 }

@@ -176,3 +176,15 @@ fn what_is_in_force_is_shown_with_its_source_and_without_secrets() {
     let all = format!("{:?}", provenance.effective);
     assert!(!all.contains("s3cret") && !all.contains("calvin"), "{all}");
 }
+
+#[test]
+fn a_pipe_is_refused_and_its_writer_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let pipe = pipe.to_str().unwrap();
+    for setting in ["bmc_map", "sanlock_hosts"] {
+        let line = refused(&[(setting, pipe)]);
+        assert!(line.contains("it is a pipe") && line.contains("give the path of a file"), "{line}");
+    }
+}

@@ -40,8 +40,14 @@ fn text(url: &str, named: bool, apelora: &str) -> String {
          {apelora} node maintenance list s3{at}\n\
          {apelora} audit list{at}\n\
          \n\
-         # it comes back; others: hang, cut, break --lose-power. With two of four broken nothing is switched off\n\
+         # it comes back; others: hang, cut, break --lose-power\n\
          {apelora} demo heal s3\n\
+         \n\
+         # two of four at once: nothing is switched off, and the word of a person who has looked counts\n\
+         {apelora} demo break s2\n\
+         {apelora} demo break s4\n\
+         {apelora} fence explain s2{at}\n\
+         {apelora} member confirm-off s2 --reason \"cables pulled\"{at}\n\
          \n\
          # which nodes are out of service, as every client sees it (pip install python-ironicclient)\n\
          baremetal --os-auth-type none --os-endpoint {url} node list --maintenance --fields name owner maintenance_reason\n\

@@ -65,16 +65,29 @@ pub(crate) async fn run(engine: Engine, fault: Fault, step: Step, number: u32) {
     // Both kinds of BMC have their turn at each step, over the faults and the engines.
     let turn = number + fault as u32 + step as u32 + engine as u32;
     let bmc = if turn.is_multiple_of(2) { BmcKind::Redfish } else { BmcKind::Ipmi };
+    let name = format!("{engine} {fault:?} at {step:?} over {bmc:?}");
+    hit_it(&name, async || once(engine, fault, step, bmc).await).await;
+}
+
+/// Runs a course until its step is hit.
+pub(super) async fn hit_it(name: &str, course: impl AsyncFn() -> Result<String, Missed>) {
     for _ in 0..TRIES {
         let began = Instant::now();
-        if let Ok(told) = once(engine, fault, step, bmc).await {
-            let took = began.elapsed().as_secs();
-            println!("{engine} {fault:?} at {step:?} over {bmc:?}, {took} s: {told}");
+        if let Ok(told) = course().await {
+            println!("{name}, {} s: {told}", began.elapsed().as_secs());
             return;
         }
-        println!("{engine} {fault:?} at {step:?} over {bmc:?}: the step was missed");
+        println!("{name}: the step was missed");
     }
-    panic!("{engine} {fault:?} at {step:?} over {bmc:?}: the step was missed {TRIES} times");
+    panic!("{name}: the step was missed {TRIES} times");
+}
+
+/// Reaches the step, unless the leader loses its role before that: on a machine that has too much to do.
+pub(super) async fn reached(ground: &Ground, step: Step) -> Result<Option<Held>, Missed> {
+    tokio::select! {
+        held = reach(ground, step) => Ok(held),
+        _ = ground.workers[0].says("This worker leads no more") => Err(Missed),
+    }
 }
 
 async fn once(engine: Engine, fault: Fault, step: Step, bmc: BmcKind) -> Result<String, Missed> {
@@ -82,7 +95,7 @@ async fn once(engine: Engine, fault: Fault, step: Step, bmc: BmcKind) -> Result<
     let [first, second] = &ground.workers;
     let life = ground.victim().await.row.incarnation;
     ground.site.crash(VICTIM).unwrap();
-    let held = reach(&ground, step).await;
+    let held = reached(&ground, step).await?;
     match fault {
         Fault::Kill => {
             first.signal(Signal::KILL);
@@ -139,7 +152,7 @@ async fn once(engine: Engine, fault: Fault, step: Step, bmc: BmcKind) -> Result<
 }
 
 /// Waits until the power-off is at this step. What it returns is held in the database.
-pub(super) async fn reach(ground: &Ground, step: Step) -> Option<Held> {
+async fn reach(ground: &Ground, step: Step) -> Option<Held> {
     let leader = &ground.workers[0];
     leader.says("s3 is Offline; if it stays so").await;
     match step {

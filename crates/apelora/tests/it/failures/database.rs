@@ -56,7 +56,7 @@ impl Database {
                 let create = format!("CREATE DATABASE {name}");
                 match engine {
                     Engine::Postgres => {
-                        execute(&mut PgConnection::connect(admin).await.unwrap(), &create).await
+                        execute(&mut PgConnection::connect(admin).await.unwrap(), &create).await;
                     }
                     _ => execute(&mut MySqlConnection::connect(admin).await.unwrap(), &create).await,
                 }

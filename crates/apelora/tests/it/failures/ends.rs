@@ -44,44 +44,48 @@ pub(super) async fn settle(ground: &Ground, fault: Fault, step: Step) -> String 
     let (proven, records) = ended(ground).await;
     let deposes = matches!(fault, Fault::Kill | Fault::Stop);
     let asked = ground.asked();
-    let statuses: Vec<_> = records.iter().map(|record| record.status).collect();
-    let last = records.last().unwrap();
     let told = in_short(&records);
-    if step == Step::Permit {
-        if deposes {
-            // Something may have been sent; nothing was, and so nothing is proven.
-            assert_eq!((statuses.as_slice(), asked), ([RecordStatus::Failed].as_slice(), 0), "{told}");
-            assert_eq!(last.reason.as_deref(), Some("leader_changed"));
-        }
-    } else {
-        assert!(proven, "{told}");
-    }
+    let (last, before) = records.split_last().unwrap();
+    // On a busy machine a record may be refused more than once before it comes to a send.
+    assert!(before.iter().all(|record| record.status == RecordStatus::Refused), "{told}");
+    assert!(proven || step == Step::Permit, "{told}");
     assert_eq!(proven, asked == 1, "{told}");
-    if deposes {
-        let epochs: Vec<_> =
-            records.iter().map(|r| (r.made_by.0.0, r.adopted_by.map(|(epoch, _)| epoch.0))).collect();
-        let adopted = (1, Some(2));
-        match step {
-            Step::Grace => assert_eq!(epochs, [(2, None)], "{told}"),
-            Step::Intent | Step::Open => {
-                assert_eq!(statuses, [RecordStatus::Refused, RecordStatus::Fenced], "{told}");
-                assert_eq!(epochs, [adopted, (2, None)], "{told}");
-                assert_eq!(
-                    (records[0].sent, records[0].reason.as_deref()),
-                    (Some(false), Some("leader_changed"))
-                );
-            }
-            Step::Permit | Step::Sent | Step::Off | Step::Final => {
-                assert_eq!(epochs, [adopted], "{told}");
-                let (_, evidence) = ground.store.fence_record(last.id).await.unwrap().unwrap();
-                // The one who adopted it has only read.
-                assert!(evidence.iter().all(|row| row.kind != "send"), "{evidence:?}");
-            }
-            Step::Recovery => assert_eq!(epochs, [(1, None)], "{told}"),
+    if !deposes {
+        finish(ground, proven).await;
+        return told;
+    }
+    let made = |record: &FenceRecord| record.made_by.0.0;
+    let is_adopted =
+        |record: &FenceRecord| made(record) == 1 && record.adopted_by.is_some_and(|(epoch, _)| epoch.0 > 1);
+    let leader_changed =
+        |record: &FenceRecord| is_adopted(record) && record.reason.as_deref() == Some("leader_changed");
+    match step {
+        Step::Grace => assert!(records.iter().all(|record| made(record) > 1), "{records:?}"),
+        Step::Intent | Step::Open => {
+            // What had no permit is closed by the next leader, unread.
+            let closed = before.iter().find(|record| leader_changed(record));
+            assert_eq!(closed.map(|record| record.sent), Some(Some(false)), "{records:?}");
+            assert!(made(last) > 1, "{records:?}");
         }
+        Step::Permit => {
+            // Something may have been sent; nothing was, and so nothing is proven.
+            assert!(!proven && leader_changed(last), "{records:?}");
+            only_read(ground, last).await;
+        }
+        Step::Sent | Step::Off | Step::Final => {
+            assert!(is_adopted(last), "{records:?}");
+            only_read(ground, last).await;
+        }
+        Step::Recovery => assert!(made(last) == 1 && last.adopted_by.is_none(), "{records:?}"),
     }
     finish(ground, proven).await;
     told
+}
+
+/// The one who adopted it has sent nothing.
+async fn only_read(ground: &Ground, record: &FenceRecord) {
+    let (_, evidence) = ground.store.fence_record(record.id).await.unwrap().unwrap();
+    assert!(evidence.iter().all(|row| row.kind != "send"), "{evidence:?}");
 }
 
 /// What follows from a proof, or from a power-off that may have been sent and proved nothing.

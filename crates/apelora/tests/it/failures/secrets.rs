@@ -26,10 +26,13 @@ use crate::running::request;
 
 const SYSTEM: &str = "/redfish/v1/Systems/1";
 
+/// Makes an answer of the number of the request, what was sent, and the answer of a good BMC; its status.
+type Says = fn(usize, &str, &mut Value) -> u16;
+
 /// A BMC that puts the credential that it was sent wherever a client might quote it, each time elsewhere.
 struct Echo {
     uuid: String,
-    says: fn(usize, &str, &mut Value) -> u16,
+    says: Says,
     asked: AtomicUsize,
 }
 
@@ -126,7 +129,7 @@ impl Night {
         map["members"]["m03"]["ca_file"] = write("another.pem", another.pem()).into();
         let ca_file = write("echoes.pem", ours.pem());
         let mut echoes = Vec::new();
-        let each: [(&str, Life, fn(usize, &str, &mut Value) -> u16); 4] = [
+        let each: [(&str, Life, Says); 4] = [
             ("m04", Life::Expired, in_errors),
             ("m07", Life::Valid, in_errors),
             ("m08", Life::Valid, in_words),
