@@ -101,7 +101,7 @@ fn all_chosen<C: Configuration>(text: &str) -> Result<String, OneLine> {
 }
 
 /// Variables that are for tests, and told of where the tests are.
-const OF_TESTS: [&str; 3] = ["APELORA_TEST_", "APELORA_REAL_BMC_", "APELORA_NIGHT"];
+const OF_TESTS: [&str; 4] = ["APELORA_TEST_", "APELORA_REAL_BMC_", "APELORA_NIGHT", "APELORA_FAILURES_TIMES"];
 
 /// Whether a name in a document is one: a setting, the file's, a secret's; or the common beginning of some, as in
 /// `APELORA_INCUS_*`.
