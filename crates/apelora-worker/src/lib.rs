@@ -21,6 +21,8 @@ mod status;
 mod tests;
 mod worker;
 
+/// Reads an address as `APELORA_INCUS_URL` holds it: only this crate knows the cluster's client.
+pub use apelora_incus::endpoint as incus_endpoint;
 pub use config::{IncusConfig, Pace, WorkerConfig, WorkerError};
 pub use notice::{Notice, SteppedDown};
 pub use provider::{ProviderSettings, Providers};

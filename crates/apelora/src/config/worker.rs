@@ -152,7 +152,7 @@ fn incus(values: &Resolved) -> Result<IncusSettings, OneLine> {
 fn reach_https(values: &Resolved, urls: &[String]) -> Result<bool, OneLine> {
     let mut found = Vec::new();
     for url in urls {
-        let endpoint = apelora_incus::endpoint(url).map_err(|why| {
+        let endpoint = apelora_worker::incus_endpoint(url).map_err(|why| {
             values.refuse(&INCUS_URL, &why.to_string(), "several endpoints stand with commas between")
         })?;
         if found.contains(&endpoint) {
