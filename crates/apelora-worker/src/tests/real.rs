@@ -63,7 +63,7 @@ impl Hardware {
 
     /// Everything that a fencing does, up to and without the power-off; twice, because a BMC may be well the first time
     /// only. The last rows.
-    pub(super) async fn reads(self, provider: &str) -> Vec<CheckRow> {
+    pub(super) async fn read_all(self, provider: &str) -> Vec<CheckRow> {
         let entries = self.entries(provider);
         let map = map_of(entries.iter().map(|(name, entry)| (*name, (*entry).clone())));
         let providers = self.providers();
@@ -79,7 +79,7 @@ impl Hardware {
     }
 
     /// The whole way of a fencing, for the server whose UUID was repeated and for no other.
-    pub(super) async fn switches_off(self, provider: &str) -> Ended {
+    pub(super) async fn switch_off(self, provider: &str) -> Ended {
         let off = self.off.as_deref().expect("APELORA_REAL_BMC_OFF must repeat the UUID of the server");
         let entries = self.entries(provider);
         let (name, entry) = *entries
@@ -115,15 +115,15 @@ async fn simulated_bmcs_pass_for_real_ones() {
     let (redfish, ipmi) = (site.redfish().await, ipmi().await);
     let one = || simulated(&[("rack1", &redfish.entry)], Some(&UUID.to_uppercase()));
     let other = || simulated(&[("rack2", &ipmi.entry)], Some(UUID));
-    assert_eq!(one().reads("redfish").await[0].power.as_deref(), Some("On"));
-    assert_eq!(other().reads("ipmi").await[0].power.as_deref(), Some("On"));
+    assert_eq!(one().read_all("redfish").await[0].power.as_deref(), Some("On"));
+    assert_eq!(other().read_all("ipmi").await[0].power.as_deref(), Some("On"));
     assert_eq!((redfish.bmc().power_offs(), ipmi.bmc.power_offs()), (0, 0), "reading switches nothing");
 
-    assert!(one().switches_off("redfish").await.last.sent);
-    assert!(other().switches_off("ipmi").await.last.sent);
+    assert!(one().switch_off("redfish").await.last.sent);
+    assert!(other().switch_off("ipmi").await.last.sent);
     assert_eq!((redfish.bmc().power_offs(), ipmi.bmc.power_offs()), (1, 1));
-    assert!(!one().switches_off("redfish").await.last.sent, "it is off already");
-    assert!(!other().switches_off("ipmi").await.last.sent);
+    assert!(!one().switch_off("redfish").await.last.sent, "it is off already");
+    assert!(!other().switch_off("ipmi").await.last.sent);
     assert_eq!((redfish.bmc().power_offs(), ipmi.bmc.power_offs()), (1, 1));
 }
 
@@ -133,7 +133,7 @@ async fn a_server_whose_uuid_was_not_repeated_is_left_alone() {
     let site = Site::new();
     let redfish = site.redfish().await;
     let other = simulated(&[("rack1", &redfish.entry)], Some(super::bmcs::OTHER_UUID));
-    other.switches_off("redfish").await;
+    other.switch_off("redfish").await;
 }
 
 #[tokio::test]
@@ -142,5 +142,5 @@ async fn hardware_that_cannot_be_used_fails_the_test() {
     let site = Site::new();
     let redfish = site.redfish().await;
     let wrong = super::bmcs::with(&redfish.entry, "uuid", super::bmcs::OTHER_UUID);
-    simulated(&[("rack1", &wrong)], None).reads("redfish").await;
+    simulated(&[("rack1", &wrong)], None).read_all("redfish").await;
 }

@@ -5,7 +5,7 @@ use super::real::Hardware;
 #[tokio::test]
 #[ignore = "needs real hardware: scripts/suites/real-bmc"]
 async fn every_mapped_bmc_could_be_used() {
-    let rows = Hardware::given().reads("redfish").await;
+    let rows = Hardware::given().read_all("redfish").await;
     println!("{} BMCs can be used", rows.len());
 }
 
@@ -13,5 +13,5 @@ async fn every_mapped_bmc_could_be_used() {
 #[tokio::test]
 #[ignore = "needs real hardware, of which one server may be switched off: scripts/suites/real-bmc"]
 async fn the_server_whose_uuid_is_repeated_is_switched_off() {
-    Hardware::given().switches_off("redfish").await;
+    Hardware::given().switch_off("redfish").await;
 }
