@@ -33,6 +33,8 @@ async fn a_word_supersedes_a_power_off_that_was_not_sent() {
     pace.set(20);
     let mut worker = whole.work(whole.config()).await;
     worker.hear_word("cluster_readable").await;
+    // What runs where is stored once a minute.
+    tokio::time::sleep(Duration::from_secs(90)).await;
     // Its BMC takes its time for each step of a session, so the power-off stands before its permit for seconds.
     whole.site.bmc("s2").unwrap().set_trouble(Some(&Trouble::Slow(Duration::from_millis(500))));
     whole.site.crash("s2").unwrap();
@@ -47,6 +49,8 @@ async fn a_word_supersedes_a_power_off_that_was_not_sent() {
         matches!(ended, Notice::Ended { outcome: Outcome::Refused, reason: ReasonCode::PersonConfirmed, .. }),
         "{ended:?}"
     );
+    // As the person said. Until then its storage lease keeps its instance from starting elsewhere.
+    whole.site.lose_power("s2").unwrap();
     pace.set(20);
     runs_again(&mut worker, &whole, "web2", "s2").await;
     let words = worker.told.iter().filter(|notice| matches!(notice.word(), "permitted" | "sent"));

@@ -158,14 +158,17 @@ fn a_person_confirms_one_of_two_lost_servers_and_reads_what_became_of_it() {
     demo.ok(&["break", "s4"]);
     demo.running.out_all(&["s2 is not switched off", "s4 is not switched off"]);
 
+    // The control plane is told a moment later.
+    until(|| demo.say(&["fence", "explain", "s2"]).out.contains("\naction   watch\n"));
     let explained = demo.say(&["fence", "explain", "s2"]).out;
     let why = apelora_fencing::ReasonCode::NotMinority;
-    assert!(explained.contains("\naction   watch\n"), "{explained}");
     assert!(explained.contains(why.as_str()) && explained.contains(why.remedy()), "{explained}");
     assert!(explained.contains("2 of 4"), "the numbers: {explained}");
     let list = demo.say(&["member", "list"]).out;
     assert_eq!(list.lines().filter(|line| line.contains("watch: not_minority")).count(), 2, "{list}");
 
+    // Whoever says that it is off has made sure of it.
+    demo.ok(&["break", "s2", "--lose-power"]);
     let confirm = [
         "member",
         "confirm-off",
