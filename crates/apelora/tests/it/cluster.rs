@@ -100,7 +100,7 @@ fn a_persons_word_is_taken_without_a_worker_and_honoured_by_the_next_one() {
     // What a server runs is read while it is well.
     until(|| s3().out.contains("web3"));
     cluster.site.crash("s3").unwrap();
-    first.err("s3 is Offline; if it stays so for 20 s");
+    first.err("The cluster reports s3 as Offline; if it stays so for 20 s");
     until(|| s3().json()["member"]["online"] == false);
     cluster.stop(first);
 
