@@ -154,7 +154,7 @@ async fn once(engine: Engine, fault: Fault, step: Step, bmc: BmcKind) -> Result<
 /// Waits until the power-off is at this step. What it returns is held in the database.
 async fn reach(ground: &Ground, step: Step) -> Option<Held> {
     let leader = &ground.workers[0];
-    leader.says("s3 is Offline; if it stays so").await;
+    leader.says("The cluster reports s3 as Offline; if it stays so").await;
     match step {
         Step::Grace => {
             sleep(Duration::from_secs(7)).await;
