@@ -229,7 +229,7 @@ fn canon_episode(
     c.whole((sent, last, canon_streak(streak, now, limits), now.left(*deadline, limits.readback_deadline)));
 }
 
-fn canon_latest(Latest { view, healing, stored, map, judged: _ }: &Latest, c: &mut impl Canon) {
+fn canon_latest(Latest { view, healing, stored, map, judged: _, judged_at: _ }: &Latest, c: &mut impl Canon) {
     c.whole((healing, map.sha().map(|sha| *sha.as_bytes())));
     for listed in view.iter().flat_map(ClusterView::members) {
         c.of(&listed.name, ("listed", listed.status == Status::Offline, listed.status.is_alive()));

@@ -104,6 +104,7 @@ impl Supervisor {
             stored,
             map: pass.map,
             judged: Arc::new((world, decision)),
+            judged_at: now,
         });
     }
 

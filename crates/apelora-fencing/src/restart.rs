@@ -148,10 +148,7 @@ pub enum Plan {
 
 /// Puts instances in the order in which they are planned and started: Incus' own at boot, by priority, then by name.
 pub fn sort(instances: &mut [Instance]) {
-    instances.sort_by(|a, b| {
-        let key = |i: &Instance| (Reverse(i.priority), i.project.clone(), i.name.clone());
-        key(a).cmp(&key(b))
-    });
+    instances.sort_by(|a, b| (b.priority, &a.project, &a.name).cmp(&(a.priority, &b.project, &b.name)));
 }
 
 /// Plans every instance of `fenced` members, in the order given; all other instances stay as `NotFenced`.

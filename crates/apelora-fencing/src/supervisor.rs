@@ -63,6 +63,7 @@ pub(crate) struct Latest {
     pub(crate) map: MapState,
     /// The world and what was decided on it: kept for those who ask.
     pub(crate) judged: Arc<(World, Decision)>,
+    pub(crate) judged_at: BootTime,
 }
 
 /// The machine. Made anew with every election, so that no series outlives a leadership.
@@ -156,6 +157,11 @@ impl Supervisor {
     /// What they were asked about.
     pub fn world(&self) -> Option<&World> {
         self.latest.as_ref().map(|l| &l.judged.0)
+    }
+
+    /// When that was.
+    pub fn judged_at(&self) -> Option<BootTime> {
+        self.latest.as_ref().map(|l| l.judged_at)
     }
 
     /// The record in progress.

@@ -14,7 +14,7 @@ use crate::map::{MapSha, Provider};
 use crate::name::{Incarnation, MemberName, RecordId};
 use crate::proof::{PermitRequest, PowerOffProof, PowerWord, SendAnswer};
 use crate::reason::ReasonCode;
-use crate::record::RecordStatus;
+use crate::record::{ProofKind, RecordStatus};
 
 /// One transaction of the leader.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -219,6 +219,16 @@ pub enum ProofGround {
     LeaseDead(LeaseDeadProof),
     /// Two Off readings of a watched member.
     Watched(PowerOffProof),
+}
+
+impl ProofGround {
+    /// The kind of proof that it makes.
+    pub const fn kind(&self) -> ProofKind {
+        match self {
+            Self::LeaseDead(_) => ProofKind::LeaseDead,
+            Self::Watched(_) => ProofKind::PowerOff,
+        }
+    }
 }
 
 /// A proof contradicted.

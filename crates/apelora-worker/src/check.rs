@@ -15,6 +15,7 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 use tokio::time::{Instant, timeout_at};
 
 use crate::provider::{Facts, Providers};
+use crate::status::millis;
 
 /// So many BMCs are checked at the same time.
 pub const AT_ONCE: usize = 8;
@@ -246,8 +247,4 @@ fn describe(row: &mut CheckRow, target: &Target, facts: Facts, now: OffsetDateTi
         _ => {}
     }
     row.system = facts.system;
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -35,7 +35,6 @@ pub(crate) struct Sheet {
     map: MapState,
     map_problem: Option<String>,
     map_warnings: Vec<String>,
-    judged_at: Option<BootTime>,
     checks: BTreeMap<MemberName, LastCheck>,
 }
 
@@ -48,7 +47,6 @@ impl Default for Sheet {
             map: MapState::Absent,
             map_problem: None,
             map_warnings: Vec::new(),
-            judged_at: None,
             checks: BTreeMap::new(),
         }
     }
@@ -70,11 +68,6 @@ impl Sheet {
         if let MapState::Valid(map) = &self.map {
             self.checks.retain(|member, _| map.get(member).is_some());
         }
-    }
-
-    /// The machine judged a pass.
-    pub(crate) const fn judged(&mut self, at: BootTime) {
-        self.judged_at = Some(at);
     }
 
     /// A BMC was read; whether the result is another one than before.
@@ -101,7 +94,7 @@ impl Sheet {
         Status {
             worker: config.host.clone(),
             dry_run: config.dry_run,
-            pass: supervisor.world().map(|world| self.pass(now, world)),
+            pass: supervisor.world().zip(supervisor.judged_at()).map(|(world, at)| self.pass(now, at, world)),
             in_progress: in_progress.map(|(member, record)| InProgress { member: member.clone(), record }),
             map: self.map_status(),
             members,
@@ -109,9 +102,9 @@ impl Sheet {
         }
     }
 
-    fn pass(&self, now: BootTime, world: &World) -> PassStatus {
+    fn pass(&self, now: BootTime, judged_at: BootTime, world: &World) -> PassStatus {
         PassStatus {
-            age_ms: millis(self.judged_at.map(|at| now.since(at)).unwrap_or_default()),
+            age_ms: millis(now.since(judged_at)),
             responder: self.view.as_ref().map(|view| view.responder().clone()),
             second: self.second.clone(),
             problem: self.problem.clone(),
@@ -169,7 +162,8 @@ fn mapped(member: &MemberName, entry: &MapEntry) -> MappedStatus {
     }
 }
 
-fn millis(d: Duration) -> u64 {
+/// Whole milliseconds.
+pub(crate) fn millis(d: Duration) -> u64 {
     u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
 }
 

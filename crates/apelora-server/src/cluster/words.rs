@@ -62,12 +62,7 @@ pub(super) async fn trust(call: &Call<'_>, name: &str) -> Result<Success, ApiErr
     let reason = reason(&body(call, &["reason"])?)?;
     let (_, member) = members::find(call.app, name).await?;
     let by = person(call);
-    let was_distrusted = match call
-        .app
-        .store()
-        .trust_unless_contradicted(&member, &by, &reason, &call.app.stamp())
-        .await
-    {
+    let was_distrusted = match call.app.store().trust(&member, &by, &reason, &call.app.stamp()).await {
         Ok(was) => was,
         Err(ConfirmError::Refused(why)) => {
             return Err(ApiError::conflict(format!(

@@ -35,6 +35,11 @@ impl DbTime {
         Self(self.0.saturating_add(micros(by)))
     }
 
+    /// The point this much earlier.
+    pub(crate) fn before(self, by: Duration) -> Self {
+        Self(self.0.saturating_sub(micros(by)))
+    }
+
     /// The time in UTC.
     pub(crate) fn utc(self) -> PrimitiveDateTime {
         let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1_000)

@@ -122,10 +122,18 @@ pub(super) fn of_refusal(refusal: &Refusal) -> About {
     }
 }
 
-/// When the two Off readings of a final were made, by the database's clock.
-pub(super) fn off_times(record: &Record, last: &Final) -> Option<(DbTime, DbTime)> {
-    let (first, second) = evidence::off_readings(last.proof.as_ref()?, &last.evidence)?;
+/// Where the offsets of a final's evidence count from, by the database's clock. The machine counts from its decision,
+/// before the intent (or the adoption) was committed: as much earlier as nothing is seen after its end at `now`.
+pub(super) fn evidence_base(record: &Record, last: &Final, now: DbTime) -> DbTime {
     let base = record.times.adopted.unwrap_or(record.times.intent);
+    let took = last.evidence.iter().map(|seen| seen.offset).max().unwrap_or_default();
+    base.min(now.before(took))
+}
+
+/// When the two Off readings of a final that is closed at `now` were made, by the database's clock.
+pub(super) fn off_times(record: &Record, last: &Final, now: DbTime) -> Option<(DbTime, DbTime)> {
+    let (first, second) = evidence::off_readings(last.proof.as_ref()?, &last.evidence)?;
+    let base = evidence_base(record, last, now);
     Some((base.after(first), base.after(second)))
 }
 
@@ -144,7 +152,7 @@ pub(super) fn of_final(
         Some(Outcome::Failed) => format!("The power-off of {} failed. {sentence}", r.member),
         _ => format!("{} was not switched off. {sentence}", r.member),
     };
-    let off = off_times(record, last);
+    let off = off_times(record, last, now);
     let (off_readings, other_readings) = evidence::count(&last.evidence);
     let seen: Vec<Value> = last
         .evidence
@@ -218,14 +226,6 @@ pub(super) fn of_power_off(proof: &PowerOffProof) -> Value {
             Matched::LabName(name) => json!({ "lab_name": name }),
         },
     })
-}
-
-/// The kind of a proof without a record.
-pub(super) const fn ground_kind(ground: &ProofGround) -> ProofKind {
-    match ground {
-        ProofGround::LeaseDead(_) => ProofKind::LeaseDead,
-        ProofGround::Watched(_) => ProofKind::PowerOff,
-    }
 }
 
 /// What a proof without a record stands on, and the hardware, if it names one.

@@ -90,7 +90,8 @@ impl Store {
     /// A person trusts a member's mapping again; whether it was distrusted. `stamp` is used for this one change only.
     ///
     /// # Errors
-    /// Of the database; `Refused` does not occur.
+    /// [`ConfirmError::Refused`] with `distrusted` while the latest drill of the member's BMC, as it is stored,
+    /// contradicts the cluster; else of the database.
     pub async fn trust(
         &self,
         member: &MemberName,
@@ -98,24 +99,7 @@ impl Store {
         reason: &str,
         stamp: &Stamp,
     ) -> Result<bool, ConfirmError> {
-        let offset = self.clock_offset();
-        let mut work = Trust { member, by, reason, stamp, offset, unless_contradicted: false };
-        Ok(self.transact(&mut work).await?)
-    }
-
-    /// As [`Self::trust`], unless the latest drill of the member's BMC, as it is stored, contradicts the cluster.
-    ///
-    /// # Errors
-    /// [`ConfirmError::Refused`] with `distrusted` then; else of the database.
-    pub async fn trust_unless_contradicted(
-        &self,
-        member: &MemberName,
-        by: &Authority,
-        reason: &str,
-        stamp: &Stamp,
-    ) -> Result<bool, ConfirmError> {
-        let offset = self.clock_offset();
-        let mut work = Trust { member, by, reason, stamp, offset, unless_contradicted: true };
+        let mut work = Trust { member, by, reason, stamp, offset: self.clock_offset() };
         Ok(self.transact(&mut work).await?)
     }
 
@@ -297,7 +281,6 @@ struct Trust<'a> {
     reason: &'a str,
     stamp: &'a Stamp,
     offset: i64,
-    unless_contradicted: bool,
 }
 
 impl Work for Trust<'_> {
@@ -320,8 +303,7 @@ impl Work for Trust<'_> {
             return Ok(false);
         }
         // Nobody's word makes the BMC another one: it must have been read otherwise since.
-        if self.unless_contradicted
-            && let Some(last) = told::checks(conn, now).await?.remove(*name)
+        if let Some(last) = told::checks(conn, now).await?.remove(*name)
             && last.found == told::found_word(Found::Contradiction)
         {
             return Err(Stop::Refused(ReasonCode::Distrusted));

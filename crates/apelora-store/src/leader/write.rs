@@ -177,7 +177,7 @@ impl Change<'_> {
             Write::Final(last) => {
                 let mut evidence = last.proof.as_ref().map_or(Value::Null, audit::of_power_off);
                 if let (Some(record), Value::Object(evidence)) = (&self.scene.record, &mut evidence) {
-                    let off = audit::off_times(record, last);
+                    let off = audit::off_times(record, last, self.tx.now());
                     evidence.insert("provider".to_owned(), record.told.provider.as_str().into());
                     evidence.insert("target".to_owned(), record.told.target.as_str().into());
                     evidence.insert("mapping_sha256".to_owned(), record.told.mapping_sha256.as_str().into());
@@ -205,16 +205,17 @@ impl Change<'_> {
     async fn close(&mut self, last: &Final, status: Option<RecordStatus>) -> Result<(), Fault> {
         let (Some(record), Some(status)) = (&self.scene.record, status) else { return Ok(()) };
         let reason = self.rows.iter().find_map(|row| row.reason).unwrap_or(last.reason);
+        let now = self.tx.now();
         let end = End {
             status,
             reason: reason.as_str(),
             sent: last.sent,
-            first_off: audit::off_times(record, last).map(|(first, _)| first),
+            first_off: audit::off_times(record, last, now).map(|(first, _)| first),
             readings: evidence::count(&last.evidence),
         };
         record::close(self.tx, last.record, &end).await?;
         let items: Vec<Item> = last.evidence.iter().map(Item::of).collect();
-        let base = record.times.adopted.unwrap_or(record.times.intent);
+        let base = audit::evidence_base(record, last, now);
         let first = evidence::length(self.tx, last.record).await?;
         evidence::insert(self.tx, last.record, &record.told.provider, base, first, &items).await
     }
@@ -280,7 +281,7 @@ impl Change<'_> {
             (_, AuditAction::Fenced) => {
                 let (mut evidence, record) = self.evidence();
                 let (kind, hardware_uuid) = match self.write {
-                    Write::Proof(new) => (audit::ground_kind(&new.ground), audit::of_ground(&new.ground).1),
+                    Write::Proof(new) => (new.ground.kind(), audit::of_ground(&new.ground).1),
                     _ => (
                         ProofKind::PowerOff,
                         scene.record.as_ref().and_then(|r| r.told.hardware_uuid.clone()),

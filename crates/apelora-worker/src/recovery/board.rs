@@ -40,15 +40,12 @@ impl Board {
     pub(super) fn of(&self, member: &MemberName, ledger: &Ledger) -> Vec<InstanceStatus> {
         let plans = self.plans();
         let life = plans.fenced.get(member).map(|incarnation| (member.clone(), *incarnation));
-        let mut all: Vec<_> =
-            life.map(|life| ledger.of(&life)).unwrap_or_default().iter().map(progress).collect();
-        for status in plans.planned.get(member).into_iter().flatten() {
-            if !all.iter().any(|other| (&other.project, &other.name) == (&status.project, &status.name)) {
-                all.push(status.clone());
-            }
-        }
-        all.sort_by(|a, b| (&a.project, &a.name).cmp(&(&b.project, &b.name)));
-        all
+        let begun = life.map(|life| ledger.of(&life)).unwrap_or_default();
+        let begun = begun.iter().map(progress);
+        let planned = plans.planned.get(member).into_iter().flatten().cloned();
+        // What is begun takes the place of its plan.
+        let all = planned.chain(begun).map(|status| ((status.project.clone(), status.name.clone()), status));
+        all.collect::<BTreeMap<_, _>>().into_values().collect()
     }
 }
 

@@ -64,10 +64,13 @@ async fn keep(
 ) {
     let mut stored: BTreeMap<MemberName, Vec<Instance>> = BTreeMap::new();
     let mut failures = 0;
+    let mut first = true;
     loop {
         tokio::select! {
             () = sleep(outside.config.pace.inventory) => {}
             changed = seen.changed() => match changed {
+                // The first list is no change: a member that is lost in the next seconds is to have been asked.
+                Ok(()) if std::mem::take(&mut first) => {}
                 Ok(()) => sleep(SETTLE).await,
                 Err(_) => return,
             },

@@ -285,13 +285,8 @@ impl Lead {
             self.inventory.seen(view);
         }
         let view = passed.pass.view.as_ref().ok().cloned();
-        let before = self.supervisor.world().map(std::ptr::from_ref);
         self.take(Event::Pass(Box::new(passed.pass)));
         let now = self.outside.clock.boot();
-        // A new world is made while the one before still stands, so it has another place.
-        if self.supervisor.world().map(std::ptr::from_ref) != before {
-            self.story.sheet.judged(now);
-        }
         if self.ended.is_none() {
             self.recovery.passed(now, &self.supervisor, view.as_ref(), &self.stored);
         }

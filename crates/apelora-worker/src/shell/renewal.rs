@@ -14,6 +14,7 @@ use super::answer::{Answer, Answers};
 use super::database::Term;
 use super::outside::Outside;
 use crate::metrics::Renewal;
+use crate::status::millis;
 
 /// A loop that has not moved for so many intervals between two passes is stuck.
 const STUCK_AFTER_PASSES: u32 = 3;
@@ -30,17 +31,14 @@ pub(super) struct Progress(AtomicU64);
 impl Progress {
     /// The loop moves.
     pub(super) fn report(&self, now: BootTime) {
-        self.0.store(millis(now), Ordering::Relaxed);
+        self.0.store(millis(now.since_boot()), Ordering::Relaxed);
     }
 
     fn is_stuck(&self, now: BootTime, limits: &Limits) -> bool {
-        let age = Duration::from_millis(millis(now).saturating_sub(self.0.load(Ordering::Relaxed)));
+        let age =
+            Duration::from_millis(millis(now.since_boot()).saturating_sub(self.0.load(Ordering::Relaxed)));
         age > limits.pass_interval * STUCK_AFTER_PASSES
     }
-}
-
-fn millis(at: BootTime) -> u64 {
-    u64::try_from(at.since_boot().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Renews until the lease is lost or the task is ended. `now` renews at once, beside the usual times.

@@ -8,7 +8,7 @@ use apelora_fencing::proof::{PowerWord, Reported, SendReport};
 use apelora_fencing::record::{Persisted, ProofKind};
 use apelora_fencing::view::{ClusterView, Status};
 use apelora_fencing::write::{
-    AuditAction, AuditRow, CommitError, Committed, NewProof, Outcome, ProofGround, Refusal, Write,
+    AuditAction, AuditRow, CommitError, Committed, NewProof, Outcome, Refusal, Write,
 };
 use apelora_fencing::{BootTime, Incarnation, MemberName, ReasonCode, Supervisor};
 
@@ -205,7 +205,7 @@ impl Story {
         }
         match (row.record, write) {
             (Some(_), _) => Some(ProofKind::PowerOff),
-            (None, Some(Write::Proof(new))) if new.member == row.member => Some(ground_kind(&new.ground)),
+            (None, Some(Write::Proof(new))) if new.member == row.member => Some(new.ground.kind()),
             (None, _) => self.unanswered.remove(&row.member),
         }
     }
@@ -304,17 +304,10 @@ fn refused(outside: &Outside, supervisor: &Supervisor, refusal: &Refusal) {
     outside.notices.tell(Notice::Refused { member, reasons, sentence });
 }
 
-const fn ground_kind(ground: &ProofGround) -> ProofKind {
-    match ground {
-        ProofGround::LeaseDead(_) => ProofKind::LeaseDead,
-        ProofGround::Watched(_) => ProofKind::PowerOff,
-    }
-}
-
 /// Whom a write proves off, and by what.
 fn proof_of(write: &Write, supervisor: &Supervisor) -> Option<(MemberName, ProofKind)> {
     match write {
-        Write::Proof(NewProof { member, ground, .. }) => Some((member.clone(), ground_kind(ground))),
+        Write::Proof(NewProof { member, ground, .. }) => Some((member.clone(), ground.kind())),
         Write::Final(last) if last.proof.is_some() => {
             supervisor.in_progress().map(|(member, _)| (member.clone(), ProofKind::PowerOff))
         }

@@ -215,7 +215,7 @@ impl Whole {
 
     /// A person asks for a member's mapping to be trusted again.
     pub(crate) async fn trust(&self, member: &str) -> Result<bool, ConfirmError> {
-        self.store.trust_unless_contradicted(&member.into(), &anna(), "recabled", &stamp()).await
+        self.store.trust(&member.into(), &anna(), "recabled", &stamp()).await
     }
 
     /// What proves a member off, if it is proven off.

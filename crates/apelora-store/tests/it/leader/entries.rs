@@ -4,13 +4,11 @@
 use apelora_fencing::Write;
 use apelora_fencing::name::Incarnation;
 use apelora_maintenance::{FaultKind, Operation, Scope};
-use apelora_store::{
-    Engine, Leader, NodeChange, NodeColumn, NodePatch, NodeRow, PersonsWord, Store, Warning,
-};
+use apelora_store::{Engine, Leader, NodeColumn, NodeRow, PersonsWord, Store, Warning};
 use serde_json::Value;
 
 use super::permits::request;
-use super::rig::{away, commit, failed, intent, lead, online, record_id, success, watched};
+use super::rig::{HeldNode, away, commit, failed, intent, lead, online, record_id, success, watched};
 use crate::lab::{Lab, add, by_uuid, make_node, on_every_engine, operate, stamp, system, who};
 
 /// Fences a failed member; what was warned of.
@@ -172,32 +170,10 @@ async fn a_node_whose_row_is_locked_delays_the_entry_and_not_the_proof() {
         let node = make_node(&store, "a").await;
         let leader = std::sync::Arc::new(lead(&store).await);
         failed(&leader, "a").await;
-        let (locked, is_locked) = tokio::sync::oneshot::channel();
-        let (free, is_free) = tokio::sync::oneshot::channel::<()>();
-        let held = tokio::spawn({
-            let (store, node) = (store.clone(), node.clone());
-            async move {
-                let mut turn = Some((locked, is_free));
-                store
-                    .change_node(&by_uuid(&node), &stamp(), |_| {
-                        // The row is locked while this decides, which takes its time here.
-                        if let Some((locked, is_free)) = turn.take() {
-                            locked.send(()).unwrap();
-                            tokio::task::block_in_place(|| is_free.blocking_recv()).unwrap();
-                        }
-                        Ok::<_, ()>(NodeChange {
-                            fields: NodePatch::new().with(NodeColumn::Description, "x"),
-                            ..NodeChange::default()
-                        })
-                    })
-                    .await
-            }
-        });
-        is_locked.await.unwrap();
+        let held = HeldNode::lock(&store, &node).await;
         let waits = Warning::NodeBusy { member: "a".into(), reserved_by: None };
         assert_eq!(fence(&leader, "a", 1).await, [waits]);
-        free.send(()).unwrap();
-        held.await.unwrap().unwrap();
+        held.let_go().await;
         assert_eq!(leader.publish("{}").await, Ok(vec![]));
         assert_eq!(entries(&store, &node).await.len(), 1);
     })

@@ -6,11 +6,13 @@ use apelora_fencing::record::RecordStatus;
 use apelora_fencing::time::BootTime;
 use apelora_fencing::write::{AuditAction, CommitError, Committed};
 use apelora_fencing::{Limits, Write};
-use apelora_store::{Engine, LeaderConfig, NodeChange, Store};
+use apelora_store::{Engine, LeaderConfig, Store};
 
 use super::permits::request;
-use super::rig::{HandClock, commit, failed, holder, intent, lead, online, record_id, secs, success};
-use crate::lab::{Lab, by_uuid, make_node, on_every_engine, stamp};
+use super::rig::{
+    HandClock, HeldNode, commit, failed, holder, intent, lead, online, record_id, secs, success,
+};
+use crate::lab::{Lab, make_node, on_every_engine};
 use crate::proxy::{Break, Proxy};
 
 fn has_no_network(lab: &Lab) -> bool {
@@ -150,31 +152,13 @@ async fn a_renewal_waits_for_nobody_elses_statements() {
         let node = make_node(&store, "a").await;
         let leader =
             store.campaign(&impatient(), holder(), Arc::<HandClock>::default()).await.unwrap().unwrap();
-        let (locked, is_locked) = tokio::sync::oneshot::channel();
-        let (free, is_free) = tokio::sync::oneshot::channel::<()>();
-        let holding = tokio::spawn({
-            let store = store.clone();
-            async move {
-                let mut turn = Some((locked, is_free));
-                store
-                    .change_node(&by_uuid(&node), &stamp(), |_| {
-                        if let Some((locked, is_free)) = turn.take() {
-                            locked.send(()).unwrap();
-                            tokio::task::block_in_place(|| is_free.blocking_recv()).unwrap();
-                        }
-                        Ok::<_, ()>(NodeChange::default())
-                    })
-                    .await
-            }
-        });
-        is_locked.await.unwrap();
+        let held = HeldNode::lock(&store, &node).await;
         // The only connection that is shared is in use.
         assert_eq!(leader.commit(online("a")).await.result, Err(CommitError::Unavailable));
         for _ in 0..2 {
             assert_eq!(leader.renew().await, Ok(BootTime::new(secs(25))));
         }
-        free.send(()).unwrap();
-        holding.await.unwrap().unwrap();
+        held.let_go().await;
         commit(&leader, online("a")).await;
     })
     .await;

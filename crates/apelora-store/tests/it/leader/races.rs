@@ -10,16 +10,15 @@ use apelora_fencing::time::BootTime;
 use apelora_fencing::write::{CommitError, Committed, Numbers, Refusal};
 use apelora_fencing::{Limits, ReasonCode, Write};
 use apelora_maintenance::Scope;
-use apelora_store::{
-    AuditQuery, Engine, Leader, LeaderConfig, NodeChange, PersonsWord, ProofQuery, Store, Voided,
-};
+use apelora_store::{AuditQuery, Engine, Leader, LeaderConfig, PersonsWord, ProofQuery, Store, Voided};
 use tokio::task::JoinSet;
 
 use super::permits::request;
 use super::rig::{
-    HandClock, commit, config, failed, holder, intent, lead, lead_as, online, record_id, secs, success,
+    HandClock, HeldNode, commit, config, failed, holder, intent, lead, lead_as, online, record_id, secs,
+    success,
 };
-use crate::lab::{Lab, by_uuid, make_node, on_every_engine, stamp, who};
+use crate::lab::{Lab, make_node, on_every_engine, stamp, who};
 
 /// A write that leaves an audit row.
 fn trace() -> Write {
@@ -77,24 +76,7 @@ async fn a_takeover_waits_for_a_write_that_began_before_it() {
         let config = LeaderConfig { power_locking_types: vec!["operator_hold".into()], ..config() };
         let old = Arc::new(lead_as(&store, &config).await);
         failed(&old, "a").await;
-        let (locked, is_locked) = tokio::sync::oneshot::channel();
-        let (free, is_free) = tokio::sync::oneshot::channel::<()>();
-        let holding = tokio::spawn({
-            let store = store.clone();
-            async move {
-                let mut turn = Some((locked, is_free));
-                store
-                    .change_node(&by_uuid(&node), &stamp(), |_| {
-                        if let Some((locked, is_free)) = turn.take() {
-                            locked.send(()).unwrap();
-                            tokio::task::block_in_place(|| is_free.blocking_recv()).unwrap();
-                        }
-                        Ok::<_, ()>(NodeChange::default())
-                    })
-                    .await
-            }
-        });
-        is_locked.await.unwrap();
+        let held = HeldNode::lock(&store, &node).await;
         let record = record_id();
         let touched = lab.number("SELECT touched FROM apelora_leader_lease").await;
         let writing = tokio::spawn({
@@ -123,8 +105,7 @@ async fn a_takeover_waits_for_a_write_that_began_before_it() {
             touched,
             "nothing is committed"
         );
-        free.send(()).unwrap();
-        holding.await.unwrap().unwrap();
+        held.let_go().await;
         assert_eq!(writing.await.unwrap(), Ok(Committed::Done));
         let new = taking.await.unwrap();
         assert_eq!((new.epoch(), old.epoch()), (Epoch(2), Epoch(1)));

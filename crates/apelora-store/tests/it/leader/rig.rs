@@ -17,10 +17,12 @@ use apelora_fencing::write::{
     Evidence, Final, Intent, NewProof, Numbers, Observation, Outcome, ProofGround, Saw, Seen,
 };
 use apelora_fencing::{Limits, ReasonCode, Ticket, Write};
-use apelora_store::{Done, Leader, LeaderConfig, Store};
+use apelora_store::{Done, Leader, LeaderConfig, NodeChange, NodeColumn, NodePatch, Store};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use super::permits::map_sha;
-use crate::lab::id;
+use crate::lab::{by_uuid, id, stamp};
 
 /// A boot-time clock that is moved by hand.
 #[derive(Debug, Default)]
@@ -221,4 +223,42 @@ pub fn lease_dead(member: &str, incarnation: u64) -> Write {
         incarnation: Incarnation(incarnation),
         ground: ProofGround::LeaseDead(dead()),
     })
+}
+
+/// A node that somebody else has locked, until they let it go.
+pub struct HeldNode {
+    free: oneshot::Sender<()>,
+    holding: JoinHandle<()>,
+}
+
+impl HeldNode {
+    /// Locks the node with this uuid through a change that does not end.
+    pub async fn lock(store: &Store, uuid: &str) -> Self {
+        let (locked, is_locked) = oneshot::channel();
+        let (free, is_free) = oneshot::channel::<()>();
+        let (store, node) = (store.clone(), by_uuid(uuid));
+        let holding = tokio::spawn(async move {
+            let mut turn = Some((locked, is_free));
+            let stamp = stamp();
+            let change = store.change_node(&node, &stamp, |_| {
+                if let Some((locked, is_free)) = turn.take() {
+                    locked.send(()).unwrap();
+                    tokio::task::block_in_place(|| is_free.blocking_recv()).unwrap();
+                }
+                Ok::<_, ()>(NodeChange {
+                    fields: NodePatch::new().with(NodeColumn::Description, "x"),
+                    ..NodeChange::default()
+                })
+            });
+            change.await.unwrap();
+        });
+        is_locked.await.unwrap();
+        Self { free, holding }
+    }
+
+    /// Ends the change.
+    pub async fn let_go(self) {
+        self.free.send(()).unwrap();
+        self.holding.await.unwrap();
+    }
 }

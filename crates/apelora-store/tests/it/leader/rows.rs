@@ -65,6 +65,29 @@ fn word(member: &str, shown: u64) -> PersonsWord {
     }
 }
 
+/// The machine counts from its decision. When the database was slow to take the intent, its own clock has moved less.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_seen_after_the_end_of_its_record() {
+    on_every_engine(|lab| async move {
+        let store = lab.store().await;
+        let leader = lead(&store).await;
+        failed(&leader, "s1").await;
+        let record = record_id();
+        commit(&leader, Write::Intent(intent("s1", 1, record))).await;
+        leader.permit(request(record, false)).await.0.unwrap();
+        // Its last reading came 4 s after the decision; not a second has passed since the intent.
+        commit(&leader, Write::Final(success(record))).await;
+        let (row, seen) = store.fence_record(record).await.unwrap().unwrap();
+        let end = row.final_at.unwrap();
+        assert!(end < row.intent_at + secs(4));
+        assert_eq!(seen.iter().map(|e| e.at).max(), Some(end), "{seen:?}");
+        assert_eq!(row.first_off_at, Some(end - Duration::from_millis(1_500)));
+        let told = evidence(&trail(&store, "s1").await[1]);
+        assert_eq!(told["times"]["second_off_at"], told["times"]["final_at"]);
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_power_off_leaves_everything_that_is_to_be_known() {
     on_every_engine(|lab| async move {
@@ -77,6 +100,7 @@ async fn a_power_off_leaves_everything_that_is_to_be_known() {
         commit(&leader, Write::Intent(intent("s1", 1, record))).await;
         let (permit, audit) = leader.permit(request(record, false)).await;
         assert_eq!((permit.unwrap().record(), audit.len()), (record, 0));
+        store.shift_clock(secs(5));
         let done = commit(&leader, Write::Final(success(record))).await;
         assert_eq!(done.result, Ok(Committed::Proof(true)));
         let actions: Vec<AuditAction> = done.audit.iter().map(|row| row.action).collect();
@@ -259,6 +283,12 @@ async fn refusals_checks_and_proofs_without_a_record_are_audited() {
         assert!(store.stored_members().await.unwrap()[0].row.distrusted);
         assert_eq!(trail(&store, "a").await[0].action, "cluster.bmc.distrusted");
         let by = who(Scope::System, "anna", "ops");
+        let refused = store.trust(&"a".into(), &by, "recabled", &stamp()).await;
+        assert!(
+            matches!(refused, Err(ConfirmError::Refused(ReasonCode::Distrusted))),
+            "it contradicts still"
+        );
+        commit(&leader, check(Found::Good)).await;
         assert!(store.trust(&"a".into(), &by, "recabled", &stamp()).await.unwrap());
         assert!(!store.trust(&"a".into(), &by, "again", &stamp()).await.unwrap(), "it is trusted already");
         assert!(!store.trust(&"nobody".into(), &by, "", &stamp()).await.unwrap());
