@@ -141,7 +141,7 @@ run_at_end() { local command; for command in "${AT_END[@]}"; do eval "$command" 
 
 # In a process of its own, so that what the suite sets and starts ends with it, and its first error ends it.
 run_suite() {
-  local name=$1 status=0 before
+  local name=$1 status=0 before began=$SECONDS
   if [[ $QUICK = yes ]] && grep -q '^needs()' "scripts/suites/$name"; then
     result skipped "suite $name" "--quick given"
     return
@@ -150,6 +150,7 @@ run_suite() {
   before=$(failures)
   bash scripts/lib/run-suite "$name" || status=$?
   [[ $status = 0 || $(failures) -gt $before ]] || result failed "suite $name" "ended with exit code $status"
+  echo "suite $name took $((SECONDS - began)) s"
 }
 
 failures() { grep -c $'^failed\t' "$RESULTS" || true; }

@@ -142,6 +142,13 @@ class Cluster:
         wanted = dict.fromkeys(MEMBERS, 'Online')
         return all(self.statuses(member) == wanted for member in MEMBERS)
 
+    def is_ready(self, member):
+        """A daemon answers before it has finished its start; instances are refused until then."""
+        try:
+            return self.raw('GET', '/internal/ready', None, member, 10)['type'] == 'sync'
+        except (Refused, OSError, ValueError):
+            return False
+
     def lease(self, seconds):
         """How long the storage keeps the lease of a host that is off, from now on; None: also when it is back."""
         (self.folder / 'san/lease').write_text(str(seconds or 86400))
@@ -175,7 +182,19 @@ class Cluster:
         return instance
 
     def recover(self):
-        """The next scenario begins with a cluster that is well and empty, and with servers that run nothing unseen."""
+        """The next scenario begins with a cluster that is well and empty, and with servers that run nothing unseen. A member
+        that has just come back refuses this or that for a while: then all of it again."""
+        until = time.monotonic() + 240
+        while True:
+            try:
+                return self.make_well()
+            except (Refused, OSError, ValueError) as why:
+                if time.monotonic() > until:
+                    raise
+                print(f'# once more to a cluster that is well: {why}', flush=True)
+                time.sleep(1)
+
+    def make_well(self):
         self.heal_all()
         listed = {(one['location'], instance_title(one['project'], one['name']))
                   for one in self.ask('GET', '/1.0/instances?recursion=1&all-projects=true')}
@@ -189,8 +208,9 @@ class Cluster:
     def heal_all(self):
         for member in MEMBERS:
             self.script('heal', member)
-        eventually(lambda: all(self.statuses(member) for member in MEMBERS), 120, 'every member answers again')
-        for member, status in self.statuses().items():
+        eventually(lambda: all(self.statuses(member) and self.is_ready(member) for member in MEMBERS), 120,
+                   'every member answers again')
+        for member, status in (self.statuses() or {}).items():
             if status == 'Evacuated':
                 self.ask('POST', f'/1.0/cluster/members/{member}/state', {'action': 'restore'}, member=member, limit=90)
         eventually(self.all_online, 120, 'the cluster is well again')

@@ -91,10 +91,16 @@ backports() {
     "$uri" >"$parts/apelora-backports.sources"
   APT=(apt-get -q -o "Dir::Etc::sourceparts=$parts" -o DPkg::Lock::Timeout=300)
 }
+installed() {
+  find_incusd && command -v incus >/dev/null && command -v jq >/dev/null && command -v curl >/dev/null && [ -x /bin/busybox ]
+}
 install_packages() {
-  find_incusd && command -v incus >/dev/null && command -v jq >/dev/null && command -v curl >/dev/null \
-    && [ -x /bin/busybox ] && return 0
+  installed && return 0
   command -v apt-get >/dev/null || die "incusd is missing and this is no Debian"
+  # Labs that start beside each other: one installs, and apt waits for nobody when it updates its lists.
+  exec 9>"${TMPDIR:-/tmp}/apelora-incus-install.lock"
+  flock -w 600 9 || die "another lab installs Incus and does not end"
+  if installed; then exec 9>&-; return 0; fi
   local APT; backports
   "${APT[@]}" update >"$WORK/apt.log" 2>&1
   # The package wants to start its service; policy-rc.d keeps it from doing so.
@@ -104,6 +110,7 @@ install_packages() {
     -t bookworm-backports incus-base incus-client busybox-static iproute2 jq curl xz-utils openssl procps e2fsprogs python3 >>"$WORK/apt.log" 2>&1
   local rc=$?
   [ -n "$made" ] && rm -f /usr/sbin/policy-rc.d
+  exec 9>&-
   [ $rc = 0 ] || { tail -5 "$WORK/apt.log" >&2; die "apt-get failed"; }
   find_incusd || die "no incusd found after installing"
 }
