@@ -104,12 +104,20 @@ class Cluster:
         """The metadata of the answer; of an operation when it has ended."""
         envelope = self.raw(method, path, body, member, limit)
         if envelope['type'] == 'async':
-            member = member or self.answering
-            operation = envelope['operation'].partition('?')[0]
-            envelope = self.raw('GET', f'{operation}/wait?timeout=60', None, member, 70)
+            envelope = self.wait(envelope['operation'].partition('?')[0], member or self.answering)
         if envelope['type'] == 'error':
             raise Refused(f'{method} {path}: {envelope["error_code"]} {envelope["error"]}')
         return envelope['metadata']
+
+    def wait(self, operation, member):
+        """The operation when it has ended. A member whose neighbour has just come back may refuse for some seconds to ask it;
+        what the operation does goes on meanwhile, and the neighbour itself knows."""
+        envelope = self.raw('GET', f'{operation}/wait?timeout=60', None, member, 70)
+        for other in MEMBERS:
+            if envelope['type'] != 'error' or "isn't ready yet" not in envelope['error']:
+                break
+            envelope = self.raw('GET', f'{operation}/wait?timeout=60', None, other, 70)
+        return envelope
 
     def raw(self, method, path, body, member, limit):
         problem = None
