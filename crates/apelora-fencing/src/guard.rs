@@ -135,6 +135,10 @@ impl fmt::Display for Finding {
             Measured::Flag => {}
             Measured::Status(Some(status)) => write!(f, " (the cluster says {})", status.as_str())?,
             Measured::Status(None) => f.write_str(" (the cluster says nothing)")?,
+            // What only has to pass.
+            Measured::Time { is: Some(is), limit } if limit.is_zero() => {
+                write!(f, " (for {:.1} s more)", is.as_secs_f64())?;
+            }
             Measured::Time { is: Some(is), limit } => {
                 write!(f, " ({:.1} s, the limit is {:.1} s)", is.as_secs_f64(), limit.as_secs_f64())?;
             }

@@ -220,3 +220,32 @@ fn every_finding_says_its_numbers() {
     assert!(all.iter().all(|s| s.ends_with('.')), "{all:#?}");
     assert!(verdict.sentence().contains("12.3 s"));
 }
+
+/// What a person reads at night: the numbers that a guard was judged on, and of a pause how long it still lasts.
+#[test]
+fn a_finding_tells_its_numbers() {
+    let said = |change: Change| {
+        let mut world = ripe();
+        change(&mut world);
+        let decision = decide(&world, &Limits::PRODUCTION);
+        let verdict = decision.verdict(&MemberName::from("s1")).unwrap();
+        verdict.findings.iter().find(|f| !f.holds()).unwrap().to_string()
+    };
+    let pause: Change = |w| {
+        let left = Duration::from_millis(26_100);
+        s1(w).bmc_pause = Some(BmcPause { reason: ReasonCode::BmcUnreachable, left });
+    };
+    let without_dot = |reason: ReasonCode| reason.sentence().trim_end_matches('.').to_owned();
+    assert_eq!(said(pause), format!("{} (for 26.1 s more).", without_dot(ReasonCode::BmcUnreachable)));
+    let young: Change = |w| s1(w).offline_for = Some(Duration::from_millis(12_300));
+    let limit = ripe().fence_after.as_secs_f64();
+    assert_eq!(
+        said(young),
+        format!("{} (12.3 s, the limit is {limit:.1} s).", without_dot(ReasonCode::OfflineTooShort))
+    );
+    let unseen: Change = |w| s1(w).offline_for = None;
+    assert_eq!(
+        said(unseen),
+        format!("{} (never, the limit is {limit:.1} s).", without_dot(ReasonCode::OfflineTooShort))
+    );
+}
