@@ -6,127 +6,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::identity::SystemUuid;
-use crate::lease::LeaseSeen;
 use crate::limits::Limits;
 use crate::map::MapSha;
 use crate::name::{Epoch, HolderId, Incarnation, MemberName, RecordId};
 use crate::reason::ReasonCode;
-use crate::record::{MemberRow, OpenRecord, Persisted, ProofKind, ProofRow, RecordStatus, SendRow};
+use crate::record::{OpenRecord, Persisted, ProofKind, RecordStatus, SendRow};
 use crate::write::{
     AuditAction, AuditRow, CommitError, Committed, Final, Found, Intent, NewProof, Observation, Outcome,
     ProofGround, Seen, Write,
 };
 
-/// A point on the database's clock.
-pub type DbTime = Duration;
+mod row;
 
-/// The leader lease's one row. Never deleted; the epoch never falls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct LeaseRow {
-    /// Who holds or held it.
-    pub holder: Option<HolderId>,
-    /// Grows with every acquisition.
-    pub epoch: Epoch,
-    /// When it ends.
-    pub expires_at: DbTime,
-}
-
-/// A fence record.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RecordRow {
-    /// Its id.
-    pub id: RecordId,
-    /// Whom it is about.
-    pub member: MemberName,
-    /// The mapped hardware.
-    pub uuid: Option<SystemUuid>,
-    /// Which life.
-    pub incarnation: Incarnation,
-    /// Where it stands.
-    pub status: RecordStatus,
-    /// The map it was made from.
-    pub map: MapSha,
-    /// The epoch that last wrote it.
-    pub epoch: Epoch,
-    /// The holder that last wrote it.
-    pub holder: HolderId,
-    /// When the permit was committed, if something was or may have been sent.
-    pub send_at: Option<DbTime>,
-}
-
-/// A stored proof.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct StoredProof {
-    /// Its kind.
-    pub kind: ProofKind,
-    /// The life it ended.
-    pub incarnation: Incarnation,
-    /// When it was stored.
-    pub at: DbTime,
-    /// Whether a restart builds on it.
-    pub recovery_started: bool,
-}
-
-/// What is stored about a member.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct StoredMember {
-    /// Its present life.
-    pub incarnation: Incarnation,
-    /// Whether it is stored as Online.
-    pub online: bool,
-    /// When it was last stored as Online again.
-    pub last_online_at: Option<DbTime>,
-    /// Its latest proof that was not withdrawn.
-    pub proof: Option<StoredProof>,
-    /// Whether an entry locks its power.
-    pub held: bool,
-    /// Whether its mapping is distrusted.
-    pub distrusted: bool,
-    /// Its leases while it was Online.
-    pub leases: Vec<LeaseSeen>,
-}
-
-impl StoredMember {
-    fn row(&self, now: DbTime) -> MemberRow {
-        MemberRow {
-            incarnation: self.incarnation,
-            online: self.online,
-            last_online: self.last_online_at.map(|at| now.saturating_sub(at)),
-            proof: self.proof.map(|p| ProofRow {
-                kind: p.kind,
-                incarnation: p.incarnation,
-                age: now.saturating_sub(p.at),
-                recovery_started: p.recovery_started,
-            }),
-            held: self.held,
-            distrusted: self.distrusted,
-            leases: self.leases.clone(),
-        }
-    }
-
-    fn standing(&self) -> Option<&StoredProof> {
-        self.proof.as_ref().filter(|p| p.incarnation == self.incarnation && !self.online)
-    }
-
-    /// Why nothing may be sent to it, by what is stored.
-    fn forbids_send(&self, incarnation: Incarnation) -> Option<ReasonCode> {
-        if self.online || self.incarnation != incarnation {
-            return Some(ReasonCode::BackOnline);
-        }
-        match self.standing() {
-            Some(StoredProof { kind: ProofKind::Person, .. }) => return Some(ReasonCode::PersonConfirmed),
-            Some(_) => return Some(ReasonCode::AlreadyFenced),
-            None => {}
-        }
-        let flags = [
-            (incarnation == Incarnation(0), ReasonCode::NeverOnline),
-            (self.held, ReasonCode::Held),
-            (self.distrusted, ReasonCode::Distrusted),
-        ];
-        flags.into_iter().find(|(is, _)| *is).map(|(_, reason)| reason)
-    }
-}
+pub use row::{DbTime, LeaseRow, RecordRow, StoredMember, StoredProof};
 
 /// The whole database.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -482,64 +374,4 @@ fn audit(action: AuditAction, member: &MemberName, record: Option<RecordId>) -> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::map::Provider;
-    use crate::proof::PermitRequest;
-    use crate::time::BootTime;
-    use crate::write::Numbers;
-
-    const NOW: DbTime = Duration::from_secs(1_000);
-
-    fn store() -> (MemoryStore, (Epoch, HolderId)) {
-        let mut store = MemoryStore::new(&Limits::PRODUCTION);
-        let holder = HolderId(uuid::Uuid::from_u128(1));
-        let epoch = store.campaign(NOW, holder).unwrap();
-        let member = StoredMember { incarnation: Incarnation(1), ..StoredMember::default() };
-        store.members.insert("a".into(), member);
-        (store, (epoch, holder))
-    }
-
-    fn intent() -> Write {
-        Write::Intent(Intent {
-            record: RecordId(uuid::Uuid::from_u128(7)),
-            member: "a".into(),
-            incarnation: Incarnation(1),
-            uuid: None,
-            provider: Provider::Lima,
-            target: "apelora-a".into(),
-            map: MapSha::from_bytes([1; 32]),
-            numbers: Numbers::default(),
-            witnesses: ("b".into(), None),
-        })
-    }
-
-    #[test]
-    fn an_expired_lease_writes_nothing_although_nobody_took_it() {
-        let (mut store, me) = store();
-        let end = NOW + Limits::PRODUCTION.lease_ttl;
-        assert_eq!(store.commit(end, me, &intent()).0, Err(CommitError::Deposed));
-        assert_eq!(store.renew(end, me.0, me.1), Err(CommitError::Deposed), "and is not revived");
-        assert!(store.commit(end - Duration::from_nanos(1), me, &intent()).0.is_ok());
-    }
-
-    #[test]
-    fn a_permit_under_another_map_is_refused() {
-        for (map, answer) in [(2, refused(ReasonCode::MappingChanged)), (1, Ok(Committed::Done))] {
-            let (mut store, me) = store();
-            assert!(store.commit(NOW, me, &intent()).0.is_ok());
-            let record = RecordId(uuid::Uuid::from_u128(7));
-            let request = PermitRequest::new(record, MapSha::from_bytes([map; 32]), BootTime::default());
-            assert_eq!(store.commit(NOW, me, &Write::Permit(request)).0, answer);
-        }
-    }
-
-    #[test]
-    fn the_lease_row_is_taken_over_only_after_its_end_and_with_a_new_epoch() {
-        let (mut store, me) = store();
-        let other = HolderId(uuid::Uuid::from_u128(2));
-        let end = NOW + Limits::PRODUCTION.lease_ttl;
-        assert_eq!(store.campaign(end, other), None);
-        assert_eq!(store.campaign(end + Duration::from_nanos(1), other), Some(Epoch(me.0.0 + 1)));
-    }
-}
+mod tests;
