@@ -151,8 +151,8 @@ reasons! {
         "The database could not be read.",
         "Check the database; nothing is decided until it answers.";
     SeenOnline, "seen_online", Protocol,
-        "The member was seen Online in the last pass, so it cannot be confirmed off.",
-        "Nothing to do if it runs. If it does not, wait until the cluster reports it Offline.";
+        "The member was Online when a worker last saw the member list, so it cannot be confirmed off.",
+        "Nothing to do if it runs. If it does not, wait until the cluster reports it Offline; as long as the list cannot be read, nothing could be restarted anyway.";
     DryRun, "dry_run", Protocol,
         "The worker runs with --dry-run: it stopped before the permit.",
         "Start the worker without --dry-run to let it act.";

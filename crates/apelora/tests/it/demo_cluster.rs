@@ -124,6 +124,11 @@ fn a_broken_server_is_fenced_and_its_node_has_a_fault() {
         "audit: maintenance.released of s3, success",
     ]);
     assert_eq!(demo.get("/v1/nodes/s3/maintenance")["maintenance"], Value::Array(Vec::new()));
+
+    // As the introduction goes on. The cluster gave the vote of s3 to s4 meanwhile, and can do without both.
+    demo.ok(&["break", "s3"]);
+    demo.ok(&["break", "s4"]);
+    demo.running.out_all(&["s3 is not switched off", "s4 is not switched off"]);
     demo.stop();
 }
 

@@ -44,11 +44,11 @@ fn text(url: &str, named: bool, apelora: &str) -> String {
          {apelora} demo heal s3\n\
          \n\
          # two of four at once: nothing is switched off, and the word of a person who has pulled the cables counts\n\
-         {apelora} demo break s2\n\
+         {apelora} demo break s3\n\
          {apelora} demo break s4\n\
-         {apelora} fence explain s2{at}\n\
-         {apelora} demo break s2 --lose-power\n\
-         {apelora} member confirm-off s2 --reason \"cables pulled\"{at}\n\
+         {apelora} fence explain s4{at}\n\
+         {apelora} demo break s4 --lose-power\n\
+         {apelora} member confirm-off s4 --reason \"cables pulled\"{at}\n\
          \n\
          # which nodes are out of service, as every client sees it (pip install python-ironicclient)\n\
          baremetal --os-auth-type none --os-endpoint {url} node list --maintenance --fields name owner maintenance_reason\n\
