@@ -148,6 +148,19 @@ impl Cluster {
         self.change(member, |world, index, _| world.remove_member(index))
     }
 
+    /// Whether a member tells nothing of its instances although it is well: one that hangs makes Incus show all of its member
+    /// as unknown in the list with states.
+    ///
+    /// # Errors
+    /// When no member has this name.
+    pub fn set_mute(&self, member: &str, mute: bool) -> Result<(), ClusterError> {
+        self.change(member, |world, index, _| {
+            if let Some(machine) = world.machines.get_mut(index) {
+                machine.mute = mute;
+            }
+        })
+    }
+
     /// Whether the first answers after an election show healthy members as Offline.
     pub fn set_false_pictures(&self, on: bool) {
         self.shared.now().0.database.false_pictures = on;

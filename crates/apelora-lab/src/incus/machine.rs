@@ -69,6 +69,8 @@ pub(super) struct Machine {
     pub(super) heartbeat: At,
     /// Whether the others have heard from its daemon since that began to run: they learn of it with a round of heartbeats.
     pub(super) heard: bool,
+    /// Whether it tells nothing of its instances, as when one of them hangs.
+    pub(super) mute: bool,
     /// Whether it was removed from the cluster.
     pub(super) removed: bool,
     /// The word for a status that is set and not found by heartbeats.

@@ -75,6 +75,7 @@ impl World {
                 },
                 heartbeat: now,
                 heard: true,
+                mute: false,
                 removed: false,
                 status: None,
                 fault: None,
