@@ -71,6 +71,9 @@ impl One {
                 let target = self.target.borrow_and_update().clone();
                 self.restart.retarget(target);
             }
+            if self.with.is_followed(self.restart.row()) {
+                self.restart.followed();
+            }
             let permission = self.with.answers.may_recover(&member, incarnation).await;
             let act = self.restart.next(permission);
             let heard = match &act {
@@ -89,6 +92,14 @@ impl One {
                         client = self.with.outside.cluster.client();
                     }
                     match &client {
+                        Some(_) if act != Act::Look && self.is_back().await => {
+                            let why = format!(
+                                "{member} answers at its own address: it may be back, so nothing is moved or started; if it \
+                                 is not to be back, switch it off"
+                            );
+                            self.refused(&why);
+                            Heard::Unreadable(why)
+                        }
                         Some(client) => self.act(client, &act).await,
                         None => Heard::Unreadable("there is no endpoint of the cluster".into()),
                     }
@@ -102,6 +113,12 @@ impl One {
             }
             self.restart.heard(heard);
         }
+    }
+
+    /// Whether the member answers by itself, whatever the others list.
+    async fn is_back(&self) -> bool {
+        let (With { outside, prober, board, .. }, member) = (&*self.with, &self.restart.row().member);
+        prober.is_back(&outside.cluster, &*outside.clock, member, board.is_by_word(member)).await
     }
 
     async fn act(&self, client: &Client, act: &Act) -> Heard {
