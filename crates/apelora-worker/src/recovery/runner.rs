@@ -203,7 +203,7 @@ impl Runner {
         let with = Arc::clone(&self.with);
         self.busy.insert(key.life.clone());
         self.working.insert(key.clone(), sender);
-        let one = One { with, restart, target, proven_at, told: BTreeSet::new() };
+        let one = One { with, restart, target, proven_at, unread: None, told: BTreeSet::new() };
         self.tasks.spawn(async move {
             one.run().await;
             key

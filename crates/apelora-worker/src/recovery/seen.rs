@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use apelora_fencing::record::{Persisted, ProofKind};
-use apelora_fencing::view::{ClusterView, Healing};
+use apelora_fencing::view::{ClusterView, Healing, Status};
 use apelora_fencing::{BootTime, Incarnation, MemberName, Supervisor};
 
 /// After one pass.
@@ -87,6 +87,10 @@ impl Seen {
             ),
             (Some(status), _) if status.is_alive() => {
                 format!("the cluster reports {member} as {}", status.as_str())
+            }
+            (Some(status), _) if *status != Status::Offline => {
+                let word = status.as_str().escape_debug();
+                format!("the cluster reports {member} as {word}, which says neither that it is dead nor that it is alive")
             }
             (_, Some(Healing::On)) => {
                 "the cluster's own healing is on; switch it off with `incus config set cluster.healing_threshold=0`"

@@ -147,3 +147,39 @@ async fn a_member_that_tells_nothing_of_its_instances_is_told_of_by_day() {
     pass(70).await;
     assert!(worker.words().contains(&"instances_readable"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_back_and_evacuated_is_left_and_told_of() {
+    let lab =
+        Lab::with(&[plan("db", "s3")], |plan| plan.lease = Lease::Exclusive(Duration::from_secs(600))).await;
+    let first = lab.settled().await;
+    starting(&lab).await;
+    let _ = first.kill().await;
+    // Nobody looks while it returns and is evacuated.
+    lab.heal("s3");
+    pass(60).await;
+    lab.cluster.set_status("s3", Some("Evacuated")).unwrap();
+    let started = lab.times("default", "db").1;
+    let mut worker = lab.worker();
+    pass(200).await;
+    assert_eq!(lab.times("default", "db").1, started, "nothing is started for a member that may be back");
+    let told = waits(worker.told());
+    assert!(told.len() == 1 && told[0].contains("s3 as Evacuated"), "{told:?}");
+    lab.cluster.set_status("s3", None).unwrap();
+    lab.ended(60, 1).await;
+    assert_eq!(lab.row("default", "db").step, Step::GaveUp);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_the_certificate_does_not_show_any_more_is_told_of() {
+    let plans = [InstancePlan::new("team", "db", "s3")];
+    let lab = Lab::with(&plans, |plan| plan.lease = Lease::Exclusive(Duration::from_secs(600))).await;
+    let mut worker = lab.settled().await;
+    starting(&lab).await;
+    lab.restrict(&["default"]);
+    pass(200).await;
+    let row = lab.row("team", "db");
+    assert!(row.step == Step::Starting && row.detail.contains("restricted"), "{row:?}");
+    let told = worker.told().iter().filter(|n| n.to_string().contains("certificate is restricted")).count();
+    assert_eq!(told, 1);
+}
