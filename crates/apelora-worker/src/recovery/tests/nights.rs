@@ -10,6 +10,9 @@ use super::lab::Lab;
 use crate::notice::Notice;
 use crate::shell::tests::rig::{MEMBERS, pass};
 
+/// More of them were run when they were written.
+const NIGHTS: u64 = 3;
+
 /// The same numbers for the same seed (splitmix64).
 struct Dice(u64);
 
@@ -95,9 +98,7 @@ async fn night(seed: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn random_nights() {
-    let seeds = std::env::var("NIGHTS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
-    let first = std::env::var("NIGHT").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    for seed in first..first + seeds {
+    for seed in 1..=NIGHTS {
         night(seed).await;
     }
 }
