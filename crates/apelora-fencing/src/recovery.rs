@@ -18,6 +18,10 @@ use crate::name::{Incarnation, MemberName};
 /// lease of a dead host lasts.
 pub const MOST_ATTEMPTS: u32 = 64;
 
+/// Starts that the cluster calls done, and after which the instance does not run: it ends by itself, and is not started over
+/// and over.
+const MOST_ENDED: u32 = 3;
+
 /// How far the restart of an instance is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
@@ -162,18 +166,30 @@ pub struct Restart {
     doubtful: bool,
     /// Members to which a move may have been asked for before there was another target: it may still come about.
     former: Vec<MemberName>,
+    /// The cluster said that the latest move or start succeeded, and nobody has looked since.
+    accepted: bool,
+    /// How many starts succeeded by the cluster's word, and the instance did not run afterwards.
+    ended: u32,
 }
 
 impl Restart {
     /// A restart that was planned and of which nothing is stored.
     pub const fn planned(row: RecoveryRow) -> Self {
-        Self { row, stored: None, place: None, rest: None, doubtful: false, former: Vec::new() }
+        Self {
+            row,
+            stored: None,
+            place: None,
+            rest: None,
+            doubtful: false,
+            former: Vec::new(),
+            accepted: false,
+            ended: 0,
+        }
     }
 
     /// A restart that a leader goes on with from what is stored.
     pub fn resumed(row: RecoveryRow) -> Self {
-        let stored = Some(row.clone());
-        Self { row, stored, place: None, rest: None, doubtful: false, former: Vec::new() }
+        Self { stored: Some(row.clone()), ..Self::planned(row) }
     }
 
     /// Its state.
@@ -220,6 +236,12 @@ impl Restart {
         {
             self.row.target = Some(member.clone());
         }
+        if self.runs_at_home(&place) {
+            let why = format!("it runs on {}, which may be back", self.row.member);
+            self.place = None;
+            self.heard(Heard::Unreadable(why));
+            return self.next(permission);
+        }
         let (step, act) = match self.at(&place) {
             Ok(planned) => planned,
             Err((step, why)) => {
@@ -230,7 +252,12 @@ impl Restart {
         if self.row.step != step {
             self.row.attempts = 0;
             self.row.step = step;
+            self.accepted = false;
             return Act::Note(self.row.clone());
+        }
+        if std::mem::take(&mut self.accepted) {
+            self.in_vain(&act);
+            return self.next(permission);
         }
         if matches!(act, Act::Move(_) | Act::Start) {
             if permission != Permission::Granted {
@@ -252,7 +279,7 @@ impl Restart {
             }
             Heard::Place(place) => self.place = Some(place),
             Heard::Rested => self.rest = None,
-            Heard::Accepted => {}
+            Heard::Accepted => self.accepted = true,
             // Not an attempt: an hour without the cluster must not use them up.
             Heard::Unreadable(why) => {
                 self.row.detail = why;
@@ -270,13 +297,45 @@ impl Restart {
         }
     }
 
+    /// The cluster said that the act succeeded, and it would have to be done again.
+    fn in_vain(&mut self, act: &Act) {
+        self.place = None;
+        let is_start = *act == Act::Start;
+        self.ended += u32::from(is_start);
+        let what = if is_start { "started, but it does not run" } else { "moved, but it is where it was" };
+        self.heard(Heard::Trouble(format!("the cluster says that it was {what}")));
+        if self.ended >= MOST_ENDED && !self.row.step.is_end() {
+            let why =
+                format!("it was started {MOST_ENDED} times, and did not run afterwards: look at its own log");
+            self.end(Step::GaveUp, why);
+        }
+    }
+
+    /// Whether its own server tells that it runs there: whoever answers is not off, and nothing is moved away from it.
+    fn runs_at_home(&self, place: &Place) -> bool {
+        let at_home = matches!(place, Place::At { member, running: true } if *member == self.row.member);
+        at_home && self.row.step <= Step::Moving && self.row.target.as_ref() != Some(&self.row.member)
+    }
+
+    /// The member that it was moved to has failed too, and its restart goes on from there.
+    pub fn followed(&mut self) {
+        if let (false, Some(target)) = (self.row.step.is_end(), self.row.target.clone()) {
+            let why = format!("{target}, where it was moved to, failed too; its restart goes on from there");
+            self.end(Step::GaveUp, why);
+        }
+    }
+
     /// The step that fits where it is, and the act of that step; or how it ends.
     fn at(&self, place: &Place) -> Result<(Step, Act), (Step, String)> {
         let Place::At { member, running } = place else {
             return Err((Step::GaveUp, "it was deleted".to_owned()));
         };
         let Some(target) = &self.row.target else {
-            return Err((Step::GaveUp, "there is no member to move it to".to_owned()));
+            let why = match *member == self.row.member {
+                true => "there is no member to move it to".to_owned(),
+                false => format!("somebody moved it to {member}; it is left to them"),
+            };
+            return Err((Step::GaveUp, why));
         };
         if member == target {
             return match (self.row.start, running) {

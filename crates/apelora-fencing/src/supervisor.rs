@@ -14,7 +14,7 @@ use crate::name::{Epoch, HolderId, MemberName, RecordId, Ticket};
 use crate::record::{MemberRow, Persisted, ProofKind};
 use crate::time::BootTime;
 use crate::track::Tracks;
-use crate::view::{ClusterView, Healing};
+use crate::view::{ClusterView, Healing, Status};
 use crate::watch::{Drill, Purpose, Talks};
 use crate::world::World;
 use crate::write::{CommitError, Found, Intent, Observation, Seen, Write};
@@ -176,8 +176,8 @@ impl Supervisor {
 
     /// Whether a restart of `member`'s instances may begin or go on now. Asked before every step of a recovery.
     ///
-    /// A proof stands for the member's present life; the latest pass is no older than two intervals and does not see it
-    /// alive; the cluster does not heal by itself; and a proof by power-off that is not brand new was read once more.
+    /// A proof stands for the member's present life; the latest pass is no older than two intervals and sees it Offline, or
+    /// evacuated where a person said that it is off; the cluster does not heal by itself; and a proof by power-off that is not brand new was read once more.
     pub fn may_recover(&self, now: BootTime, member: &MemberName) -> bool {
         let Some(latest) = self.latest.as_ref().filter(|_| !self.over && now < self.me.deadline) else {
             return false;
@@ -186,7 +186,12 @@ impl Supervisor {
             return false;
         };
         let fresh = self.tracks.asked.is_some_and(|asked| now.since(asked) <= self.limits.pass_gap());
-        let away = latest.view.as_ref().and_then(|v| v.status(member)).is_some_and(|s| !s.is_alive());
+        let away = match latest.view.as_ref().and_then(|v| v.status(member)) {
+            Some(Status::Offline) => true,
+            // Says neither dead nor alive: whoever was Offline before was alive since, or healed by the cluster.
+            Some(Status::Moved(_)) => proof.kind == ProofKind::Person,
+            Some(Status::Online | Status::Blocked | Status::Unknown(_)) | None => false,
+        };
         let withdrawn = self.line.pending.withdrawals.iter().any(|w| w.member == *member);
         let track = self.tracks.of.get(member);
         let settled = proof.kind != ProofKind::PowerOff

@@ -193,6 +193,15 @@ pub enum Notice {
         /// Why, and what to do.
         problem: String,
     },
+    /// Restarts have begun and may not go on for long now.
+    RecoveryWaits {
+        /// The member that is proven off.
+        member: MemberName,
+        /// How many instances wait.
+        instances: usize,
+        /// For what, as a clause.
+        why: String,
+    },
     /// An instance of a member that is proven off is not restarted elsewhere.
     Stays {
         /// Its project.
@@ -301,11 +310,18 @@ impl Notice {
             Self::Moved { .. } => "moved",
             Self::Started { .. } => "started",
             Self::StartRefused { .. } => "start_refused",
+            Self::RecoveryWaits { .. } => "recovery_waits",
             Self::Stays { .. } => "stays",
             Self::GaveUp { .. } => "gave_up",
             Self::Recovered { .. } => "recovered",
             Self::MayRunTwice { .. } => "may_run_twice",
         }
+    }
+
+    /// The sentence as it is logged. Incus takes control characters in the names of projects: they make no lines of their own.
+    fn line(&self) -> String {
+        let plain = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+        self.to_string().chars().map(plain).collect()
     }
 
     fn level(&self) -> Level {
@@ -342,6 +358,7 @@ impl Notice {
             | Self::StoreUnreadable { .. }
             | Self::InstancesUnreadable { .. }
             | Self::StartRefused { .. }
+            | Self::RecoveryWaits { .. }
             | Self::Stays { .. }
             | Self::Recovered { .. }
             | Self::GaveUp { doubtful: false, .. } => Level::Warn,
@@ -372,9 +389,9 @@ impl Notices {
     pub(crate) fn tell(&self, notice: Notice) {
         let kind = notice.word();
         match notice.level() {
-            Level::Info => info!(kind, "{notice}"),
-            Level::Warn => warn!(kind, "{notice}"),
-            Level::Error => error!(kind, "{notice}"),
+            Level::Info => info!(kind, "{}", notice.line()),
+            Level::Warn => warn!(kind, "{}", notice.line()),
+            Level::Error => error!(kind, "{}", notice.line()),
         }
         if let Some(listener) = &self.listener {
             // Whoever listened may have gone.

@@ -203,14 +203,18 @@ fn read(instance: &apelora_incus::Instance, shared: &BTreeSet<String>) -> Option
         architecture: config.architecture.clone(),
         autostart: config.autostart.setting(),
         priority: config.autostart_priority,
-        was_running: config.was_running() || instance.status == "Running",
+        was_running: config.was_running() || matches!(instance.status.as_str(), "Running" | "Ready"),
         evacuate,
         ephemeral: config.ephemeral,
         shared_storage,
         local_device,
         // Not known is as good as had: the move would be refused.
         has_backups: instance.has_backups.unwrap_or(true),
-        memory: config.memory_bytes(),
+        memory: match config.memory {
+            // What Incus gives a virtual machine without a limit.
+            None if instance.kind == "virtual-machine" => Some(1 << 30),
+            _ => config.memory_bytes(),
+        },
     })
 }
 

@@ -267,6 +267,63 @@ fn the_last_trouble_of_a_start_stays_visible_at_its_end() {
     assert_eq!(detail, "runs on s2; starts that failed before: 2, the last one with: locked");
 }
 
+/// What a cluster does whose word is worth nothing: everything succeeds and nothing happens.
+fn lied_to(restart: &mut Restart, place: &Place) -> Vec<Act> {
+    let mut acts = Vec::new();
+    for _ in 0..2_000 {
+        let act = restart.next(Permission::Granted);
+        acts.push(act.clone());
+        restart.heard(match act {
+            Act::Note(_) => Heard::Noted,
+            Act::Look => Heard::Place(place.clone()),
+            Act::Move(_) | Act::Start => Heard::Accepted,
+            Act::Rest(_) => Heard::Rested,
+            Act::End => return acts,
+        });
+    }
+    panic!("no end: {:?}", restart.row());
+}
+
+#[test]
+fn a_move_that_succeeded_and_did_not_happen_is_trouble_and_not_tried_for_ever() {
+    let mut restart = Restart::planned(row(true));
+    let acts = lied_to(&mut restart, &Place::At { member: "s1".into(), running: false });
+    let count = |is: fn(&Act) -> bool| acts.iter().filter(|a| is(a)).count();
+    assert_eq!(restart.row().step, Step::GaveUp);
+    assert!(restart.row().detail.contains("it is where it was"), "{}", restart.row().detail);
+    assert_eq!(count(|a| matches!(a, Act::Move(_))), MOST_ATTEMPTS as usize);
+    assert_eq!(count(|a| matches!(a, Act::Rest(_))), MOST_ATTEMPTS as usize - 1);
+}
+
+#[test]
+fn an_instance_that_ends_by_itself_is_started_a_few_times_only() {
+    let mut restart = Restart::planned(row(true));
+    let acts = lied_to(&mut restart, &Place::At { member: "s2".into(), running: false });
+    assert_eq!(restart.row().step, Step::GaveUp);
+    assert!(restart.row().detail.contains("did not run afterwards"), "{}", restart.row().detail);
+    assert_eq!(acts.iter().filter(|a| **a == Act::Start).count(), 3);
+}
+
+#[test]
+fn what_runs_at_home_is_not_moved() {
+    let mut restart = Restart::planned(row(true));
+    let home = Heard::Place(Place::At { member: "s1".into(), running: true });
+    for _ in 0..200 {
+        match restart.next(Permission::Granted) {
+            Act::Look => restart.heard(home.clone()),
+            Act::Note(_) => restart.heard(Heard::Noted),
+            Act::Rest(_) => restart.heard(Heard::Rested),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(restart.row().detail.contains("may be back"), "{:?}", restart.row());
+    assert_eq!(restart.row().attempts, 0);
+    // It ends by itself there: its server is gone again.
+    let mut cluster = Cluster::new(&[]);
+    cluster.granted(&mut restart);
+    assert_eq!(restart.row().step, Step::Done);
+}
+
 #[test]
 fn words_of_steps_are_their_own() {
     for step in Step::ALL {

@@ -65,6 +65,9 @@ impl World {
             return Ok(Answer::sync(&self.show_server(asked.member, asked.caller, restricted)).into());
         }
         let Some(projects) = restricted else { return Err(Answer::error(403, "not authorized").into()) };
+        if self.failing.is_some() && self.failing.as_deref() == path.first().copied() {
+            return Err(Answer::error(500, "database is locked").into());
+        }
         match (method, path.as_slice()) {
             ("GET", ["cluster"]) => {
                 self.need_database(asked, Query::Other, now)?;
@@ -205,7 +208,7 @@ impl World {
     /// Whether a call can be forwarded to a member.
     fn forward(&self, asked: usize, to: usize, now: At) -> Result<(), Step> {
         let Some(machine) = self.machines.get(to) else { return Err(not_found()) };
-        if asked == to || machine.connected() {
+        if asked == to || machine.known() {
             return Ok(());
         }
         if self.is_offline(asked, to, now) {
@@ -216,7 +219,8 @@ impl World {
     }
 
     fn show_members(&self, asked: &Asked<'_>, now: At) -> Value {
-        let all = 0..self.machines.len();
+        let all =
+            (0..self.machines.len()).filter(|member| self.machines.get(*member).is_some_and(|m| !m.removed));
         if asked.call.recursion() == 0 {
             return all.map(|member| json!(format!("/1.0/cluster/members/{}", self.name(member)))).collect();
         }
@@ -272,7 +276,7 @@ impl World {
     fn begin_move(&mut self, asked: &Asked<'_>, number: usize, now: At) -> Result<Step, Step> {
         let refuse = |text: &str| Err(Answer::error(400, text).into());
         let source = self.location(number);
-        let lost = source != asked.member && !self.machines.get(source).is_some_and(Machine::connected);
+        let lost = source != asked.member && !self.machines.get(source).is_some_and(Machine::known);
         let offline = lost && self.is_offline(asked.member, source, now);
         let body = &asked.call.body;
         let Some(target) = asked.call.query("target").filter(|target| !target.is_empty()) else {

@@ -134,6 +134,33 @@ impl Cluster {
         self.change(member, |world, index, _| world.set_skew(index, ahead, by))
     }
 
+    /// Lets every request for this path, as `storage-pools`, fail for a reason of the server's own; or none any more.
+    pub fn set_failing_path(&self, path: Option<&str>) {
+        self.shared.now().0.failing = path.map(str::to_owned);
+    }
+
+    /// Removes a member by force, as `incus cluster remove --force`: it is listed no more, and what the database has on it is
+    /// gone.
+    ///
+    /// # Errors
+    /// When no member has this name.
+    pub fn remove(&self, member: &str) -> Result<(), ClusterError> {
+        self.change(member, |world, index, _| world.remove_member(index))
+    }
+
+    /// Whether a member tells nothing of its instances although it is well: one that hangs makes Incus show all of its member
+    /// as unknown in the list with states.
+    ///
+    /// # Errors
+    /// When no member has this name.
+    pub fn set_mute(&self, member: &str, mute: bool) -> Result<(), ClusterError> {
+        self.change(member, |world, index, _| {
+            if let Some(machine) = world.machines.get_mut(index) {
+                machine.mute = mute;
+            }
+        })
+    }
+
     /// Whether the first answers after an election show healthy members as Offline.
     pub fn set_false_pictures(&self, on: bool) {
         self.shared.now().0.database.false_pictures = on;

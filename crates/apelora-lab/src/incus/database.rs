@@ -133,6 +133,7 @@ impl World {
         let now = self.machines.get(leader).map_or(at, |leader| leader.clock(at));
         for machine in self.machines.iter_mut().filter(|machine| machine.connected()) {
             machine.heartbeat = now;
+            machine.heard = true;
         }
         self.replace_voter(at, leader);
     }

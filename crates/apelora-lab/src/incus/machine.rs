@@ -67,6 +67,12 @@ pub(super) struct Machine {
     pub(super) role: Role,
     /// The `heartbeat` of its row in the database, by the clock of the leader that wrote it.
     pub(super) heartbeat: At,
+    /// Whether the others have heard from its daemon since that began to run: they learn of it with a round of heartbeats.
+    pub(super) heard: bool,
+    /// Whether it tells nothing of its instances, as when one of them hangs.
+    pub(super) mute: bool,
+    /// Whether it was removed from the cluster.
+    pub(super) removed: bool,
     /// The word for a status that is set and not found by heartbeats.
     pub(super) status: Option<String>,
     pub(super) fault: Option<ApiFault>,
@@ -85,6 +91,11 @@ impl Machine {
     /// Whether the other members can talk to its daemon.
     pub(super) fn connected(&self) -> bool {
         self.serves() && self.cut_since.is_none()
+    }
+
+    /// Whether the other members know that they can talk to its daemon: a while after it has begun to run.
+    pub(super) fn known(&self) -> bool {
+        self.connected() && self.heard
     }
 
     /// What its wall clock shows.

@@ -200,7 +200,10 @@ impl World {
     pub(super) fn look(&self, asked: usize, number: usize) -> Look {
         let Some(instance) = self.instances.get(number) else { return Look::Unknown };
         let there = instance.location;
-        if there != asked && !self.machines.get(there).is_some_and(Machine::connected) {
+        if self.machines.get(there).is_some_and(|machine| machine.mute) {
+            return Look::Unknown;
+        }
+        if there != asked && !self.machines.get(there).is_some_and(Machine::known) {
             Look::Unknown
         } else if instance.runs_on.contains(&there) {
             Look::Running

@@ -41,6 +41,8 @@ pub(super) struct World {
     pub(super) trusted: BTreeMap<String, Option<Vec<String>>>,
     pub(super) certificate: (String, String),
     pub(super) happenings: Vec<Happening>,
+    /// A path at which every request fails.
+    pub(super) failing: Option<String>,
     /// Power changes that are not yet carried out.
     power: Vec<(At, usize, bool)>,
 }
@@ -72,6 +74,9 @@ impl World {
                     _ => Role::Spare,
                 },
                 heartbeat: now,
+                heard: true,
+                mute: false,
+                removed: false,
                 status: None,
                 fault: None,
                 requests: 0,
@@ -111,6 +116,7 @@ impl World {
             trusted: BTreeMap::new(),
             certificate,
             happenings: Vec::new(),
+            failing: None,
             power: Vec::new(),
         }
     }
@@ -184,7 +190,7 @@ impl World {
     }
 
     pub(super) fn member(&self, name: &str) -> Option<usize> {
-        self.machines.iter().position(|machine| machine.name == name)
+        self.machines.iter().position(|machine| machine.name == name && !machine.removed)
     }
 
     pub(super) fn is_shared(&self, pool: &str) -> bool {
@@ -252,6 +258,7 @@ impl World {
         let Some(machine) = self.machines.get_mut(index) else { return };
         machine.os = Os::Up;
         machine.daemon = true;
+        machine.heard = false;
         machine.boots += 1;
         machine.starts_instances = Some(at + STARTS_AFTER);
         let name = machine.name.clone();
@@ -270,6 +277,7 @@ impl World {
             return;
         }
         machine.daemon = runs;
+        machine.heard = false;
         machine.starts_instances = runs.then_some(at + STARTS_AFTER);
         let name = machine.name.clone();
         self.note(at, if runs { What::DaemonStarted(name) } else { What::DaemonDied(name) });
@@ -336,6 +344,14 @@ impl World {
             // One that does not start is left stopped, as Incus leaves it after three tries.
             drop(self.start_instance(at, number, index));
         }
+    }
+
+    /// Takes a member out of the cluster's database, with what is on it.
+    pub(super) fn remove_member(&mut self, index: usize) {
+        if let Some(machine) = self.machines.get_mut(index) {
+            machine.removed = true;
+        }
+        self.instances.retain(|instance| instance.location != index);
     }
 
     /// Runs an instance on a machine, unless the storage refuses.

@@ -147,6 +147,9 @@ impl fmt::Display for Notice {
             Self::StartRefused { project, instance, problem } => {
                 write!(f, "Instance {instance} (project {project}) does not run: {problem}.")
             }
+            Self::RecoveryWaits { member, instances, why } => {
+                write!(f, "The restart of {instances} instances that {member} ran waits: {why}.")
+            }
             Self::Stays { project, instance, member, sentence } => {
                 write!(f, "Instance {instance} (project {project}) of {member} is not restarted: {sentence}")
             }

@@ -32,3 +32,10 @@ fn a_listener_that_went_away_does_no_harm() {
     drop(receiver);
     notices.tell(Notice::StoreReadable);
 }
+
+#[test]
+fn a_name_makes_no_line_of_its_own() {
+    let project = "a\nDANGER:\u{1b}[31m".to_owned();
+    let line = Notice::Started { project, instance: "db".into(), on: "s2".into() }.line();
+    assert_eq!(line, "Instance db (project a\\nDANGER:\\u{1b}[31m) runs again on s2.");
+}

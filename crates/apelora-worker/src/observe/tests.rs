@@ -258,3 +258,15 @@ fn a_readable_driver_overrules_the_attestation() {
     assert_eq!(shared_pools(Some(&readable), &attested), BTreeSet::from(["slow".to_owned()]));
     assert_eq!(shared_pools(None, &attested), attested.into());
 }
+
+#[test]
+fn a_virtual_machine_without_a_limit_needs_what_incus_gives_it() {
+    let of = |kind: &str, memory: Option<&str>| {
+        let mut is = apelora_incus::Instance { kind: kind.into(), ..instance("a", "s1") };
+        is.config.as_mut().unwrap().memory = memory.map(Into::into);
+        inventory(&[is], &["s1".into()].into(), &BTreeSet::new()).remove(&"s1".into()).unwrap()[0].memory
+    };
+    assert_eq!(of("virtual-machine", None), Some(1 << 30));
+    assert_eq!(of("virtual-machine", Some("2GiB")), Some(2 << 30));
+    assert_eq!(of("container", None), None);
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use apelora_fencing::record::ProofKind;
 use apelora_fencing::recovery::{RecoveryRow, Step};
 use apelora_fencing::restart::{Instance, Plan};
 use apelora_fencing::status::InstanceStatus;
@@ -18,7 +19,7 @@ pub(super) struct Board(Mutex<Plans>);
 struct Plans {
     planned: BTreeMap<MemberName, Vec<InstanceStatus>>,
     /// The lives that ended and were not followed by another one yet.
-    fenced: BTreeMap<MemberName, Incarnation>,
+    fenced: BTreeMap<MemberName, (Incarnation, ProofKind)>,
 }
 
 impl Board {
@@ -32,14 +33,24 @@ impl Board {
     }
 
     /// Which members are proven off.
-    pub(super) fn fenced(&self, fenced: BTreeMap<MemberName, Incarnation>) {
+    pub(super) fn fenced(&self, fenced: BTreeMap<MemberName, (Incarnation, ProofKind)>) {
         self.plans().fenced = fenced;
+    }
+
+    /// The life of a member that is proven off.
+    pub(super) fn fenced_life(&self, member: &MemberName) -> Option<Incarnation> {
+        self.plans().fenced.get(member).map(|(life, _)| *life)
+    }
+
+    /// Whether a person's word is all that proves a member off.
+    pub(super) fn is_by_word(&self, member: &MemberName) -> bool {
+        self.plans().fenced.get(member).is_some_and(|(_, kind)| *kind == ProofKind::Person)
     }
 
     /// The restarts of a fenced member, and plans for what has none yet.
     pub(super) fn of(&self, member: &MemberName, ledger: &Ledger) -> Vec<InstanceStatus> {
         let plans = self.plans();
-        let life = plans.fenced.get(member).map(|incarnation| (member.clone(), *incarnation));
+        let life = plans.fenced.get(member).map(|(life, _)| (member.clone(), *life));
         let begun = life.map(|life| ledger.of(&life)).unwrap_or_default();
         let begun = begun.iter().map(progress);
         let planned = plans.planned.get(member).into_iter().flatten().cloned();

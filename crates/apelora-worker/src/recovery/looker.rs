@@ -77,6 +77,34 @@ impl Looker {
 
 fn place(instance: &apelora_incus::Instance) -> Place {
     let member = MemberName::from(instance.location.as_str());
-    // A frozen one has its storage open, and somebody froze it.
-    Place::At { member, running: matches!(instance.status.as_str(), "Running" | "Frozen") }
+    // A frozen one has its storage open, and somebody froze it; a ready one runs and has said so itself.
+    Place::At { member, running: matches!(instance.status.as_str(), "Running" | "Ready" | "Frozen") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_has_several_words() {
+        for (status, is) in [
+            ("Running", true),
+            ("Ready", true),
+            ("Frozen", true),
+            ("Stopped", false),
+            ("Error", false),
+            ("running", false),
+        ] {
+            let instance = apelora_incus::Instance {
+                project: "default".into(),
+                name: "db".into(),
+                location: "s2".into(),
+                status: status.into(),
+                kind: "container".into(),
+                config: None,
+                has_backups: None,
+            };
+            assert_eq!(place(&instance), Place::At { member: "s2".into(), running: is }, "{status}");
+        }
+    }
 }

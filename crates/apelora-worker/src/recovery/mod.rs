@@ -5,9 +5,11 @@
 
 mod back;
 mod board;
+mod held;
 mod ledger;
 mod looker;
 mod one;
+mod prober;
 mod rooms;
 mod runner;
 mod seen;

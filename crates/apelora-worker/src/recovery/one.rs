@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apelora_fencing::BootTime;
-use apelora_fencing::MemberName;
-use apelora_fencing::recovery::{Act, Heard, RecoveryRow, Restart, Step};
+use apelora_fencing::recovery::{Act, Heard, Permission, RecoveryRow, Restart, Step};
+use apelora_fencing::{BootTime, Incarnation, MemberName};
 use apelora_incus::{Client, Ended, IncusError, OperationId, Problem};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -21,6 +20,8 @@ const POST_LIMIT: Duration = Duration::from_secs(15);
 const MOVE_LIMIT: Duration = Duration::from_secs(60);
 /// How long a start is waited for. It goes on in the cluster, and is looked at again.
 const START_LIMIT: Duration = Duration::from_secs(180);
+/// What cannot be read for this long is told.
+const UNREAD: Duration = Duration::from_secs(60);
 /// Before the database is asked again.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Sleeping is compared with the boot clock this often: timers stand still in a suspend.
@@ -34,6 +35,8 @@ pub(super) struct One {
     pub(super) target: watch::Receiver<Option<MemberName>>,
     /// When the member was proven off, as far as is known.
     pub(super) proven_at: Option<BootTime>,
+    /// Since when it could not be read where the instance is, although the cluster is.
+    pub(super) unread: Option<BootTime>,
     /// Problems that were told already.
     pub(super) told: BTreeSet<String>,
 }
@@ -71,6 +74,9 @@ impl One {
                 let target = self.target.borrow_and_update().clone();
                 self.restart.retarget(target);
             }
+            if self.with.is_followed(self.restart.row()) {
+                self.restart.followed();
+            }
             let permission = self.with.answers.may_recover(&member, incarnation).await;
             let act = self.restart.next(permission);
             let heard = match &act {
@@ -88,20 +94,47 @@ impl One {
                     if client.is_none() {
                         client = self.with.outside.cluster.client();
                     }
-                    match &client {
-                        Some(client) => self.act(client, &act).await,
-                        None => Heard::Unreadable("there is no endpoint of the cluster".into()),
+                    let refusal = match act {
+                        Act::Look => None,
+                        _ => self.refusal(&member, incarnation).await,
+                    };
+                    match (&client, refusal) {
+                        (_, Some(why)) => Heard::Unreadable(why),
+                        (Some(client), None) => self.act(client, &act).await,
+                        (None, None) => Heard::Unreadable("there is no endpoint of the cluster".into()),
                     }
                 }
             };
             match &heard {
                 Heard::Trouble(why) => self.refused(why),
-                // Another endpoint may know more.
-                Heard::Unreadable(_) => client = None,
+                Heard::Unreadable(why) => {
+                    // Another endpoint may know more.
+                    client = None;
+                    if permission == Permission::Granted {
+                        self.unread(why);
+                    }
+                }
+                Heard::Place(_) => self.unread = None,
                 _ => {}
             }
             self.restart.heard(heard);
         }
+    }
+
+    /// Why the next move or start is not made after all. The member itself is asked, whatever the others list, and then once
+    /// more for permission, because that may have taken a second.
+    async fn refusal(&mut self, member: &MemberName, incarnation: Incarnation) -> Option<String> {
+        let With { outside, prober, board, answers, .. } = &*self.with;
+        if prober.is_back(&outside.cluster, &*outside.clock, member, board.is_by_word(member)).await {
+            let why = format!(
+                "{member} answers at its own address: it may be back, so nothing is moved or started; if it is not to be \
+                 back, switch it off"
+            );
+            self.refused(&why);
+            return Some(why);
+        }
+        let permission = answers.may_recover(member, incarnation).await;
+        (permission != Permission::Granted).then(|| "it may not go on at the moment".to_owned())
     }
 
     async fn act(&self, client: &Client, act: &Act) -> Heard {
@@ -128,6 +161,15 @@ impl One {
                 return;
             }
             sleep(left.min(NAP)).await;
+        }
+    }
+
+    /// It cannot be read where it is: told when it lasts, as when a client certificate was restricted further.
+    fn unread(&mut self, why: &str) {
+        let now = self.with.outside.clock.boot();
+        // Once, whichever endpoint says so in its own words.
+        if now.since(*self.unread.get_or_insert(now)) >= UNREAD && self.told.insert(String::new()) {
+            self.refused(why);
         }
     }
 

@@ -15,6 +15,7 @@ use tracing::{debug, warn};
 
 use super::back::Returns;
 use super::board;
+use super::held::Held;
 use super::ledger::{Key, Life};
 use super::one::One;
 use super::seen::{Off, Seen};
@@ -49,6 +50,7 @@ pub(super) struct Runner {
     listed: BTreeMap<Life, BootTime>,
     /// Lives whose instances could not be listed, told already.
     unlisted: BTreeSet<Life>,
+    held: Held,
     /// Whether restarts wait for something that cannot be read.
     stalled: bool,
     /// Lives of which something was restarted or ended in this leadership, until that is told.
@@ -67,6 +69,7 @@ pub(super) async fn run(with: Arc<With>, mut told: watch::Receiver<Seen>) {
         begun: BTreeSet::new(),
         listed: BTreeMap::new(),
         unlisted: BTreeSet::new(),
+        held: Held::default(),
         stalled: false,
         busy: BTreeSet::new(),
     };
@@ -87,7 +90,8 @@ pub(super) async fn run(with: Arc<With>, mut told: watch::Receiver<Seen>) {
 
 impl Runner {
     async fn pass(&mut self, seen: &Seen) {
-        let fenced = seen.fenced.iter().map(|(member, off)| (member.clone(), off.incarnation)).collect();
+        let fenced =
+            seen.fenced.iter().map(|(member, off)| (member.clone(), (off.incarnation, off.kind))).collect();
         self.with.board.fenced(fenced);
         if !self.load().await {
             return;
@@ -120,6 +124,7 @@ impl Runner {
                 }
             }
         }
+        self.held.look(&self.with, seen);
         self.show(seen);
     }
 
@@ -198,7 +203,7 @@ impl Runner {
         let with = Arc::clone(&self.with);
         self.busy.insert(key.life.clone());
         self.working.insert(key.clone(), sender);
-        let one = One { with, restart, target, proven_at, told: BTreeSet::new() };
+        let one = One { with, restart, target, proven_at, unread: None, told: BTreeSet::new() };
         self.tasks.spawn(async move {
             one.run().await;
             key
@@ -256,15 +261,24 @@ impl Runner {
     async fn list(&mut self, life: &Life) -> Result<Vec<Instance>, String> {
         let listing = self.with.looker.list(&self.with.outside.cluster).await?;
         let mut found = Vec::new();
+        let is_here = |place: &Place| matches!(place, Place::At { member, .. } if *member == life.0);
+        for row in self.with.ledger.of(life) {
+            let name = (row.project.clone(), row.instance.clone());
+            let waits =
+                !row.step.is_end() && row.target.is_none() && !self.working.contains_key(&Key::of(&row));
+            // Somebody has seen to it while there was no place for it: its task looks, and ends.
+            if waits && listing.get(&name).is_some_and(|place| !is_here(place)) {
+                self.work(Restart::resumed(row), None);
+            }
+        }
         for (name, place) in listing.iter() {
-            let is_here = matches!(place, Place::At { member, .. } if *member == life.0);
             let key = Key { life: life.clone(), project: name.0.clone(), name: name.1.clone() };
             // One that had no place when the proof was withdrawn is found again under the next proof.
             let is_new = match self.with.ledger.get(&key) {
                 Some(row) => row.step == Step::GaveUp && row.target.is_none(),
                 None => true,
             };
-            if !is_here || !is_new {
+            if !is_here(place) || !is_new {
                 continue;
             }
             match self.stock.instance(name) {

@@ -10,8 +10,9 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::board::Board;
-use super::ledger::Ledger;
+use super::ledger::{Key, Ledger};
 use super::looker::Looker;
+use super::prober::Prober;
 use crate::shell::{Answer, Answers, Outside, Term};
 
 /// So many instances are worked on at once, in the whole cluster.
@@ -24,6 +25,7 @@ pub(super) struct With {
     pub(super) term: Arc<Term>,
     pub(super) answers: Answers,
     pub(super) looker: Looker,
+    pub(super) prober: Prober,
     pub(super) ledger: Ledger,
     pub(super) board: Board,
     pub(super) hands: Semaphore,
@@ -42,7 +44,16 @@ pub(super) enum Noted {
 impl With {
     pub(super) fn new(outside: Arc<Outside>, term: Arc<Term>, answers: Answers) -> Self {
         let (looker, ledger, board) = (Looker::default(), Ledger::default(), Board::default());
-        Self { outside, term, answers, looker, ledger, board, hands: Semaphore::new(HANDS) }
+        let prober = Prober::default();
+        Self { outside, term, answers, looker, prober, ledger, board, hands: Semaphore::new(HANDS) }
+    }
+
+    /// Whether the instance is restarted as one of what its target ran: that is proven off too.
+    pub(super) fn is_followed(&self, row: &RecoveryRow) -> bool {
+        let Some(target) = row.target.as_ref().filter(|target| **target != row.member) else { return false };
+        let Some(incarnation) = self.board.fenced_life(target) else { return false };
+        let (project, name) = (row.project.clone(), row.instance.clone());
+        self.ledger.get(&Key { life: (target.clone(), incarnation), project, name }).is_some()
     }
 
     /// Stores a row.

@@ -1,6 +1,6 @@
 //! The cluster, as the shell reaches it: several endpoints, each with its own deadline, asked side by side.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use apelora_fencing::view::ViewError;
 use apelora_fencing::{Clock, MemberName};
 use apelora_http::{ClientIdentity, Dial, Endpoint, Network, Trust};
-use apelora_incus::{Client, View};
+use apelora_incus::{Client, Refusal, View};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -23,6 +23,8 @@ const SERVER_LIMIT: Duration = Duration::from_secs(2);
 const MEMBERS_LIMIT: Duration = Duration::from_secs(5);
 /// What a whole look may take.
 const LOOK_LIMIT: Duration = Duration::from_secs(7);
+/// What asking a member that is thought to be off may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 /// How much later a look is cut off that does not keep its limit.
 const LOOK_SLACK: Duration = Duration::from_millis(500);
 /// More endpoints than this are not learnt.
@@ -67,6 +69,15 @@ impl Cluster {
         }
     }
 
+    /// Whether this very member answers at its own address. That nobody does says nothing.
+    pub(crate) async fn answers(&self, member: &MemberName) -> bool {
+        match self {
+            Self::Incus(endpoints) => endpoints.answers(member).await,
+            #[cfg(test)]
+            Self::Scripted(_) => false,
+        }
+    }
+
     /// A client of its own for somebody who acts: of an endpoint that answered lately.
     pub(crate) fn client(&self) -> Option<Client> {
         match self {
@@ -92,6 +103,8 @@ pub(crate) struct Endpoints {
 #[derive(Default)]
 struct Known {
     places: Vec<Place>,
+    /// The members' own addresses, by the latest list that had them.
+    addresses: BTreeMap<MemberName, Endpoint>,
     /// The member behind this host's own socket.
     socket: Option<MemberName>,
 }
@@ -135,7 +148,7 @@ impl Endpoints {
             healing_off: config.healing_off,
             shared_pools: config.shared_pools.clone(),
             names,
-            known: Mutex::new(Known { places, socket: None }),
+            known: Mutex::new(Known { places, ..Known::default() }),
             trust,
             identity,
             dial,
@@ -205,12 +218,14 @@ impl Endpoints {
     /// answer there.
     fn learn(&self, lists: &[View]) {
         let Some(list) = lists.first().filter(|_| self.identity.is_some()) else { return };
-        let listed: Vec<_> =
-            list.members.iter().filter_map(|m| apelora_incus::endpoint(&m.url).ok()).collect();
-        let names: BTreeSet<_> = listed.iter().map(ToString::to_string).collect();
+        let address =
+            |m: &apelora_incus::Member| Some((m.name.as_str().into(), apelora_incus::endpoint(&m.url).ok()?));
+        let listed: Vec<(MemberName, Endpoint)> = list.members.iter().filter_map(address).collect();
+        let names: BTreeSet<_> = listed.iter().map(|(_, endpoint)| endpoint.to_string()).collect();
         let mut known = self.known();
+        known.addresses.extend(listed.iter().cloned());
         known.places.retain(|place| !place.learnt || names.contains(&place.name()));
-        for endpoint in listed {
+        for (_, endpoint) in listed {
             let is_network = !matches!(endpoint, Endpoint::Unix(_));
             let is_new = known.places.iter().all(|place| place.name() != endpoint.to_string());
             if is_network && is_new && known.places.len() < MOST_LEARNT {
@@ -228,6 +243,14 @@ impl Endpoints {
         observe::own_host(socket.as_ref(), &members, &self.names, is_own_address)
     }
 
+    async fn answers(&self, member: &MemberName) -> bool {
+        let Some(endpoint) = self.known().addresses.get(member).cloned() else { return false };
+        let (dial, trust) = (Arc::clone(&self.dial), self.trust.clone());
+        let client = Client::through(dial, endpoint, trust, self.identity.clone());
+        // The address may be another's by now.
+        client.server(Instant::now() + ANSWER_LIMIT).await.is_ok_and(|server| server.name == member.as_str())
+    }
+
     fn client(&self) -> Option<Client> {
         let known = self.known();
         let good = known.places.iter().rev().filter(|p| p.good);
@@ -238,8 +261,13 @@ impl Endpoints {
     async fn running(&self, by: Instant) -> Result<Running, String> {
         let Some(client) = self.client() else { return Err("there is no endpoint".into()) };
         let instances = client.instances_in_full(by).await.map_err(|failure| failure.to_string())?;
-        // A restricted certificate may not read pools: then the attestation counts.
-        let pools = client.pools(by).await.ok();
+        let pools = match client.pools(by).await {
+            Ok(pools) => Some(pools),
+            // A restricted certificate may not read pools: then the attestation counts. Any other failure says nothing: it
+            // must not make every volume a local one.
+            Err(failure) if failure.refusal() == Some(Refusal::Restricted) => None,
+            Err(failure) => return Err(failure.to_string()),
+        };
         Ok(Running { instances, shared: observe::shared_pools(pools.as_deref(), &self.shared_pools) })
     }
 }

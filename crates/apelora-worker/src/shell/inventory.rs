@@ -88,12 +88,25 @@ async fn keep(
                 continue;
             }
         };
-        if std::mem::take(&mut failures) >= FAILURES {
-            outside.notices.tell(Notice::InstancesReadable);
-        }
         // Healthy before and after the list was read.
-        let online = seen.borrow().intersection(&before).cloned().collect();
+        let online: BTreeSet<_> = seen.borrow().intersection(&before).cloned().collect();
         let read = observe::inventory(&running.instances, &online, &running.shared);
+        match online.iter().find(|member| !read.contains_key(*member)) {
+            // It may have gone that moment, or one instance that hangs keeps it from telling of all.
+            Some(blind) => {
+                failures += 1;
+                if failures == FAILURES {
+                    let problem = format!(
+                        "{blind} is Online and does not tell what it runs, as when an instance hangs there"
+                    );
+                    outside.notices.tell(Notice::InstancesUnreadable { problem });
+                }
+            }
+            None if std::mem::take(&mut failures) >= FAILURES => {
+                outside.notices.tell(Notice::InstancesReadable);
+            }
+            None => {}
+        }
         for (member, instances) in read {
             if stored.get(&member) == Some(&instances) {
                 continue;

@@ -210,6 +210,18 @@ fn recovery_needs_a_pass_that_is_fresh_and_lists_the_member() {
 }
 
 #[test]
+fn recovery_needs_the_word_offline() {
+    for (status, may) in [("Offline", true), ("Evacuated", false), ("Restoring", false), ("offline", false)] {
+        let mut rig = fenced_by_power();
+        rig.run(81_000);
+        let name = rig.names[0].clone();
+        rig.set(0, status);
+        rig.run(86_000);
+        assert_eq!(rig.supervisor.may_recover(rig.boot(), &name), may, "{status}");
+    }
+}
+
+#[test]
 fn a_return_that_could_not_be_stored_stops_recovery_all_the_same() {
     let mut rig = fenced_by_power();
     rig.run(81_000);

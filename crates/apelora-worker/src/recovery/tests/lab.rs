@@ -26,6 +26,7 @@ pub(super) struct Lab {
     pub(super) cluster: Arc<incus::Cluster>,
     trust: Trust,
     identity: Arc<ClientIdentity>,
+    client: Vec<u8>,
     _folder: TempDir,
 }
 
@@ -52,11 +53,19 @@ impl Lab {
         *rig.machines.wired.lock().unwrap() =
             Some(Box::new(move |member: &MemberName| wired.lose_power(member.as_str()).unwrap()));
         let trust = Trust::pinned_leaf_file(&pinned).unwrap();
-        Self { rig, cluster, trust, identity: Arc::new(identity), _folder: folder }
+        Self {
+            rig,
+            cluster,
+            trust,
+            identity: Arc::new(identity),
+            client: client.der().to_vec(),
+            _folder: folder,
+        }
     }
 
     pub(super) fn endpoints(&self) -> Cluster {
-        let config = IncusConfig { urls: self.cluster.urls().to_vec(), ..IncusConfig::default() };
+        let config =
+            IncusConfig { urls: self.cluster.urls().to_vec(), healing_off: true, ..IncusConfig::default() };
         let endpoint = |url: &String| apelora_incus::endpoint(url).unwrap();
         let endpoints = config.urls.iter().map(endpoint).collect();
         let reach =
@@ -92,6 +101,11 @@ impl Lab {
         let now = self.rig.clock.boot().since_boot();
         let shown = store.read(now).members[&member.into()].incarnation;
         store.confirm_off(now, &member.into(), shown).unwrap();
+    }
+
+    /// The worker's certificate is restricted to these projects.
+    pub(super) fn restrict(&self, projects: &[&str]) {
+        self.cluster.trust(&self.client, Some(projects));
     }
 
     /// A machine gets its power back and boots.
