@@ -44,9 +44,11 @@ impl Prober {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(all.entry(member.clone()).or_default())
         };
+        let came = clock.boot();
         let mut known = known.lock().await;
         let answers = match known.asked {
-            Some((at, answered)) if clock.boot().since(at) < SHARED => answered,
+            // While one waited, it was asked for somebody else.
+            Some((at, answered)) if at >= came || clock.boot().since(at) < SHARED => answered,
             _ => {
                 let at = clock.boot();
                 let answered = cluster.answers(member).await;

@@ -27,6 +27,8 @@ const LOOK_LIMIT: Duration = Duration::from_secs(7);
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 /// How much later a look is cut off that does not keep its limit.
 const LOOK_SLACK: Duration = Duration::from_millis(500);
+/// More addresses of one member than this are not remembered.
+const MOST_ADDRESSES: usize = 4;
 /// More endpoints than this are not learnt.
 const MOST_LEARNT: usize = 128;
 
@@ -69,7 +71,7 @@ impl Cluster {
         }
     }
 
-    /// Whether this very member answers at its own address. That nobody does says nothing.
+    /// Whether this very member answers where it was found before. That nobody does says nothing.
     pub(crate) async fn answers(&self, member: &MemberName) -> bool {
         match self {
             Self::Incus(endpoints) => endpoints.answers(member).await,
@@ -103,8 +105,8 @@ pub(crate) struct Endpoints {
 #[derive(Default)]
 struct Known {
     places: Vec<Place>,
-    /// The members' own addresses, by the latest list that had them.
-    addresses: BTreeMap<MemberName, Endpoint>,
+    /// Where each member itself was found: its address in the member lists, and endpoints at which it answered.
+    addresses: BTreeMap<MemberName, Vec<Endpoint>>,
     /// The member behind this host's own socket.
     socket: Option<MemberName>,
 }
@@ -116,6 +118,15 @@ struct Place {
     good: bool,
     /// When it answered last. One that hangs is not waited for, so nobody says that it is not good.
     answered: Option<Instant>,
+}
+
+impl Known {
+    fn found(&mut self, member: &str, at: &Endpoint) {
+        let addresses = self.addresses.entry(member.into()).or_default();
+        if !addresses.contains(at) && addresses.len() < MOST_ADDRESSES {
+            addresses.push(at.clone());
+        }
+    }
 }
 
 impl Place {
@@ -209,7 +220,9 @@ impl Endpoints {
             place.good = list.is_some();
             place.answered = list.map(|_| Instant::now()).or(place.answered);
         }
-        if let (Endpoint::Unix(_), Some((_, list))) = (client.endpoint(), list) {
+        let Some((_, list)) = list else { return };
+        known.found(&list.server.name, client.endpoint());
+        if let Endpoint::Unix(_) = client.endpoint() {
             known.socket = Some(list.server.name.as_str().into());
         }
     }
@@ -219,13 +232,13 @@ impl Endpoints {
     fn learn(&self, lists: &[View]) {
         let Some(list) = lists.first().filter(|_| self.identity.is_some()) else { return };
         let address =
-            |m: &apelora_incus::Member| Some((m.name.as_str().into(), apelora_incus::endpoint(&m.url).ok()?));
-        let listed: Vec<(MemberName, Endpoint)> = list.members.iter().filter_map(address).collect();
+            |m: &apelora_incus::Member| Some((m.name.clone(), apelora_incus::endpoint(&m.url).ok()?));
+        let listed: Vec<(String, Endpoint)> = list.members.iter().filter_map(address).collect();
         let names: BTreeSet<_> = listed.iter().map(|(_, endpoint)| endpoint.to_string()).collect();
         let mut known = self.known();
-        known.addresses.extend(listed.iter().cloned());
         known.places.retain(|place| !place.learnt || names.contains(&place.name()));
-        for (_, endpoint) in listed {
+        for (member, endpoint) in listed {
+            known.found(&member, &endpoint);
             let is_network = !matches!(endpoint, Endpoint::Unix(_));
             let is_new = known.places.iter().all(|place| place.name() != endpoint.to_string());
             if is_network && is_new && known.places.len() < MOST_LEARNT {
@@ -244,11 +257,19 @@ impl Endpoints {
     }
 
     async fn answers(&self, member: &MemberName) -> bool {
-        let Some(endpoint) = self.known().addresses.get(member).cloned() else { return false };
-        let (dial, trust) = (Arc::clone(&self.dial), self.trust.clone());
-        let client = Client::through(dial, endpoint, trust, self.identity.clone());
-        // The address may be another's by now.
-        client.server(Instant::now() + ANSWER_LIMIT).await.is_ok_and(|server| server.name == member.as_str())
+        let mut asking = JoinSet::new();
+        for endpoint in self.known().addresses.get(member).cloned().unwrap_or_default() {
+            let (dial, trust) = (Arc::clone(&self.dial), self.trust.clone());
+            let client = Client::through(dial, endpoint, trust, self.identity.clone());
+            asking.spawn(async move { client.server(Instant::now() + ANSWER_LIMIT).await });
+        }
+        while let Some(asked) = asking.join_next().await {
+            // The address may be another's by now.
+            if matches!(asked, Ok(Ok(server)) if server.name == member.as_str()) {
+                return true;
+            }
+        }
+        false
     }
 
     fn client(&self) -> Option<Client> {
