@@ -126,6 +126,7 @@ const ALONE: [Filter; 16] = [
     ("action", "cluster.member.fenced"),
 ];
 
+/// Several at once; the first one is what SQLite goes along.
 const TOGETHER: [&[Filter]; 5] = [
     &[("member", "s2"), ("outcome", "success")],
     &[("user", "system:worker"), ("outcome", "failed")],
@@ -161,11 +162,12 @@ fn assert_seeks(engine: Engine, plan: &str, (column, wanted): Filter, after: Opt
 }
 
 async fn assert_every_filter_seeks(lab: &Lab, store: &Store, rows: i64) {
-    for filter in ALONE {
+    let together: &[&[Filter]] = if lab.engine == Engine::Sqlite { &TOGETHER } else { &[] };
+    for filters in ALONE.iter().map(std::slice::from_ref).chain(together.iter().copied()) {
         for direction in [Direction::Ascending, Direction::Descending] {
             for after in [None, Some(rows / 2)] {
-                let plan = store.explain_audit(&query(&[filter], direction, after)).await.unwrap();
-                assert_seeks(lab.engine, &plan, filter, after);
+                let plan = store.explain_audit(&query(filters, direction, after)).await.unwrap();
+                assert_seeks(lab.engine, &plan, filters[0], after);
             }
         }
     }
