@@ -278,6 +278,12 @@ impl Store {
         Ok(audit::list(&mut self.reader().await?, query).await?)
     }
 
+    /// How the database would answer the query, in its own words.
+    #[doc(hidden)]
+    pub async fn explain_audit(&self, query: &AuditQuery) -> Result<String, StoreError> {
+        Ok(audit::explain(&mut self.reader().await?, query).await?)
+    }
+
     /// Notes whether this start is pinned to an older microversion; `true` when a backfill is due: on a database that
     /// never had one, and on the first start without the pin after one with it.
     ///

@@ -1,4 +1,5 @@
-//! What a server does beside serving: it keeps history, the change table and, if asked to, the audit trail from growing.
+//! What a server does beside serving: it keeps history, the change table and, if asked to, the audit trail and what is stored
+//! of restarts from growing.
 
 use std::time::Duration;
 
@@ -13,8 +14,9 @@ use crate::config::HistoryRetention;
 const CHANGES_KEPT: time::Duration = time::Duration::minutes(10);
 /// How often the change table is pruned.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
-/// How often the audit trail is pruned.
-const AUDIT_EVERY: Duration = Duration::from_secs(86_400);
+const DAY: Duration = Duration::from_secs(86_400);
+/// How often the audit trail is pruned, and the restarts of which it tells.
+const AUDIT_EVERY: Duration = DAY;
 
 /// Starts the tasks; they end when the set is dropped. `now` is the clock.
 pub(crate) fn start(
@@ -29,7 +31,7 @@ pub(crate) fn start(
     }
     tasks.spawn(prune_changes(store.clone(), now));
     if let Some(days) = audit_days {
-        tasks.spawn(prune_audit(store.clone(), time::Duration::days(days.into()), now));
+        tasks.spawn(prune_audit(store.clone(), days, now));
     }
     tasks
 }
@@ -59,14 +61,19 @@ async fn prune_changes(store: Store, now: fn() -> PrimitiveDateTime) {
     }
 }
 
-async fn prune_audit(store: Store, kept: time::Duration, now: fn() -> PrimitiveDateTime) {
+async fn prune_audit(store: Store, days: u32, now: fn() -> PrimitiveDateTime) {
     let mut due = every(AUDIT_EVERY);
     loop {
         due.tick().await;
-        match store.prune_audit(now() - kept).await {
+        match store.prune_audit(now() - time::Duration::days(days.into())).await {
             Ok(0) => {}
             Ok(rows) => tracing::info!(rows, "audit trail pruned"),
             Err(error) => failed("pruning of the audit trail", &error),
+        }
+        match store.prune_recoveries(DAY * days).await {
+            Ok(0) => {}
+            Ok(rows) => tracing::info!(rows, "ended restarts pruned"),
+            Err(error) => failed("pruning of ended restarts", &error),
         }
     }
 }

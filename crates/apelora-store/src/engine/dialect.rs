@@ -51,6 +51,40 @@ impl Engine {
         }
     }
 
+    /// Only rows whose column has this value, for a page in the order of row numbers, along the index of the column and the
+    /// row number.
+    ///
+    /// PostgreSQL and MariaDB would often rather go along the row numbers and pass over the rows of others, because they
+    /// take the values of a column to be spread evenly; those are all rows if the value has not occurred for long. They
+    /// are asked for a range of one value: then they do not know that the order of both columns is that of the row
+    /// numbers alone. SQLite goes along the index by itself, and looks for the row number in it only beside one value.
+    pub(crate) fn along(
+        self,
+        select: &mut SelectStatement,
+        column: &'static str,
+        wanted: &str,
+        direction: Direction,
+    ) {
+        let col = || Expr::col(column);
+        match self {
+            Self::Sqlite => select.and_where(col().eq(wanted)),
+            Self::Postgres | Self::MariaDb => {
+                self.order(select, column, direction, false);
+                select.and_where(col().gte(wanted)).and_where(col().lte(wanted))
+            }
+        };
+    }
+
+    /// Only rows whose column has this value, beside a condition that finds fewer.
+    ///
+    /// SQLite knows no figures of the tables and takes any index to be as good as another: it is kept off this one's.
+    pub(crate) fn beside(self, column: &'static str, wanted: &str) -> SimpleExpr {
+        match self {
+            Self::Sqlite => Expr::cust_with_values(format!(r#"+"{column}" = ?"#), [wanted]),
+            Self::Postgres | Self::MariaDb => Expr::col(column).eq(wanted),
+        }
+    }
+
     /// The word for a type of the reference's tables; on MariaDB the character set is the table's.
     pub(crate) fn type_word(self, sql_type: SqlType) -> String {
         use SqlType::{BigInt, Bool, DateTime, Int, JsonLongText, JsonText, LongText, Text, Varchar};

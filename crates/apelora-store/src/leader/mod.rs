@@ -21,6 +21,7 @@ mod proof;
 mod reads;
 mod record;
 mod recovery;
+mod retention;
 mod rows;
 mod scene;
 mod told;

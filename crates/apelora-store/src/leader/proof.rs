@@ -12,7 +12,7 @@ use crate::Kind;
 use crate::engine::{Class, Conn, DbTime, Fault};
 use crate::table::Reader;
 
-const TABLE: &str = "apelora_proof";
+pub(super) const TABLE: &str = "apelora_proof";
 
 const COLUMNS: [(&str, Kind); 10] = [
     ("seq", Kind::Int),

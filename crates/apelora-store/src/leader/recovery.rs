@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use apelora_fencing::name::{Incarnation, MemberName};
 use apelora_fencing::recovery::{RecoveryRow, Step};
 use apelora_fencing::restart::{Evacuate, Instance};
-use sea_query::{Expr, ExprTrait, OnConflict, Order, Query, SelectStatement};
+use sea_query::{Cond, Expr, ExprTrait, OnConflict, Order, Query, SelectStatement};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::tx::{Fenced, number};
-use super::{StoredInstance, StoredRecovery};
+use super::{StoredInstance, StoredRecovery, proof};
 use crate::Kind;
 use crate::engine::{Class, Conn, DbTime, Fault};
-use crate::table::Reader;
+use crate::table::{CHUNK, Reader};
 
 const RECOVERY: &str = "apelora_recovery";
 const INVENTORY: &str = "apelora_inventory";
@@ -112,6 +112,41 @@ pub(super) async fn note(tx: &mut Fenced, row: &RecoveryRow) -> Result<Option<St
     let conn = tx.conn();
     conn.execute(conn.engine().build(&insert)).await?;
     Ok(before.map(|before| before.row.step))
+}
+
+/// Restarts that ended before this time and that nobody asks for any more: their member was proven off in a later life.
+///
+/// Until then the rows of a life are needed, also when the member is back: what is dealt with already is not begun again
+/// (apelora-worker, `recovery/runner.rs`), and a member that runs on is told with what was started elsewhere (`back.rs`).
+fn over(before: DbTime) -> Cond {
+    let column = |name: &'static str| Expr::col((RECOVERY, name));
+    let later = Query::select()
+        .expr(Expr::val(1))
+        .from(proof::TABLE)
+        .and_where(Expr::col((proof::TABLE, "member")).eq(column("member")))
+        .and_where(Expr::col((proof::TABLE, "incarnation")).gt(column("incarnation")))
+        .take();
+    let ends = Step::ALL.into_iter().filter(|step| step.is_end()).map(Step::as_str);
+    Cond::all()
+        .add(column("step").is_in(ends))
+        .add(column("updated_at").lt(before.0))
+        .add(Expr::exists(later))
+}
+
+/// Deletes such restarts, at most `limit` of them, the oldest first; the number deleted.
+pub(super) async fn delete_over(conn: &mut Conn, before: DbTime, limit: u64) -> Result<u64, Fault> {
+    let engine = conn.engine();
+    let mut select = Query::select();
+    select.column("seq").from(RECOVERY).cond_where(over(before)).order_by("seq", Order::Asc).limit(limit);
+    let rows = conn.fetch(engine.build(&select), &[Kind::Int]).await?;
+    let seqs = rows.into_iter().map(|row| Reader::new(RECOVERY, row).int()).collect::<Result<Vec<_>, _>>()?;
+    let mut deleted = 0;
+    for seqs in seqs.chunks(CHUNK) {
+        let mut delete = Query::delete();
+        delete.from_table(RECOVERY).and_where(Expr::col("seq").is_in(seqs.iter().copied()));
+        deleted += conn.execute(engine.build(delete.cond_where(over(before)))).await?;
+    }
+    Ok(deleted)
 }
 
 const fn evacuate_word(evacuate: Evacuate) -> &'static str {

@@ -56,6 +56,12 @@ pub(super) const STEPS: &[Step] = &[
         additive: true,
         statements: fencing::step,
     },
+    Step {
+        version: 5,
+        name: "indexes behind the filters of the audit trail",
+        additive: true,
+        statements: tables::audit_filters,
+    },
 ];
 
 /// The version that this program makes.

@@ -54,14 +54,8 @@ impl Table {
     /// The statements that make the table and its indexes where they are missing.
     pub(super) fn make(&self, engine: Engine) -> Vec<String> {
         let mut statements = vec![self.create(engine)];
-        for (name, columns) in self.indexes {
-            let columns = list(engine, columns);
-            statements.push(format!(
-                "CREATE INDEX IF NOT EXISTS {} ON {} ({columns})",
-                quote(engine, name),
-                quote(engine, self.name),
-            ));
-        }
+        statements
+            .extend(self.indexes.iter().map(|(name, columns)| make_index(engine, self.name, name, columns)));
         statements
     }
 
@@ -103,6 +97,12 @@ impl Table {
             },
         )
     }
+}
+
+/// The statement that makes an index where it is missing.
+pub(super) fn make_index(engine: Engine, table: &str, name: &str, columns: &[&str]) -> String {
+    let columns = list(engine, columns);
+    format!("CREATE INDEX IF NOT EXISTS {} ON {} ({columns})", quote(engine, name), quote(engine, table))
 }
 
 fn row_number(engine: Engine, key: &RowNumber) -> String {

@@ -1,6 +1,6 @@
 //! The tables of each step of the schema.
 
-use super::table::{Column, Default, ForeignKey, RowNumber, Table};
+use super::table::{Column, Default, ForeignKey, RowNumber, Table, make_index};
 use crate::column::SqlType::{BigInt, Bool, DateTime, Int, LongText, Text, Varchar};
 use crate::{Engine, NodeColumn};
 
@@ -157,6 +157,31 @@ pub(super) fn audit() -> Table {
             ("apelora_audit_at_idx", &["at"]),
         ],
     }
+}
+
+/// An index for each filter of the trail that ends with the row number: a page is in the order of row numbers, so it is
+/// found without sorting and without passing over rows of others, however many rows the filter finds.
+///
+/// PostgreSQL's do not end so by themselves, so that those without it go there.
+pub(super) fn audit_filters(engine: Engine) -> Vec<String> {
+    const TABLE: &str = "apelora_audit";
+    let mut statements = Vec::new();
+    let mut make = |name, columns: &[&str]| statements.push(make_index(engine, TABLE, name, columns));
+    if engine != Engine::Postgres {
+        make("apelora_audit_node_name_idx", &["node_name"]);
+        make("apelora_audit_outcome_idx", &["outcome"]);
+        make("apelora_audit_user_idx", &["user"]);
+        return statements;
+    }
+    make("apelora_audit_node_uuid_seq_idx", &["node_uuid", "seq"]);
+    make("apelora_audit_node_name_seq_idx", &["node_name", "seq"]);
+    make("apelora_audit_member_seq_idx", &["member", "seq"]);
+    make("apelora_audit_action_seq_idx", &["action", "seq"]);
+    make("apelora_audit_outcome_seq_idx", &["outcome", "seq"]);
+    make("apelora_audit_user_seq_idx", &["user", "seq"]);
+    let old = ["apelora_audit_node_uuid_idx", "apelora_audit_member_idx", "apelora_audit_action_idx"];
+    statements.extend(old.map(|name| format!("DROP INDEX IF EXISTS {name}")));
+    statements
 }
 
 /// What changed, for other processes, and for a change whose commit was not answered.

@@ -14,11 +14,27 @@ pub(crate) use read::Reader;
 use sea_query::{Expr, ExprTrait, Order, Query};
 use time::PrimitiveDateTime;
 
-use crate::Kind;
-use crate::engine::{Conn, Fault};
+use crate::engine::{Conn, Fault, Sql};
+use crate::{Cell, Engine, Kind};
 
 /// The most rows in one INSERT and the most values in one IN: SQLite takes 32,766 values in a statement.
 pub(crate) const CHUNK: usize = 500;
+
+/// How the database would answer this, in its own words.
+async fn explain(conn: &mut Conn, mut sql: Sql) -> Result<String, Fault> {
+    let (word, kinds): (_, &[Kind]) = match conn.engine() {
+        Engine::Sqlite => ("EXPLAIN QUERY PLAN", &[Kind::Int, Kind::Int, Kind::Int, Kind::Text]),
+        Engine::Postgres => ("EXPLAIN", &[Kind::Text]),
+        Engine::MariaDb => ("EXPLAIN FORMAT=JSON", &[Kind::Text]),
+    };
+    sql.text = format!("{word} {}", sql.text);
+    let rows = conn.fetch(sql, kinds).await?;
+    let lines = rows.into_iter().filter_map(|mut row| match row.pop() {
+        Some(Cell::Text(line)) => Some(line),
+        _ => None,
+    });
+    Ok(lines.collect::<Vec<_>>().join("\n"))
+}
 
 /// Deletes rows of a table with `seq` and `at` that were written before this time; at most `limit`, oldest first.
 async fn delete_oldest(

@@ -118,19 +118,8 @@ pub(crate) async fn list(conn: &mut Conn, query: &NodeQuery) -> Result<Option<Ve
 /// How the database would answer for this page; for the first one, when the marker names no node.
 pub(crate) async fn explain(conn: &mut Conn, query: &NodeQuery) -> Result<String, Fault> {
     let after = position(conn, query).await?.flatten();
-    let mut sql = conn.engine().build(&page_of(conn.engine(), query, after.as_ref()));
-    let (word, kinds): (_, &[Kind]) = match conn.engine() {
-        Engine::Sqlite => ("EXPLAIN QUERY PLAN", &[Kind::Int, Kind::Int, Kind::Int, Kind::Text]),
-        Engine::Postgres => ("EXPLAIN", &[Kind::Text]),
-        Engine::MariaDb => ("EXPLAIN FORMAT=JSON", &[Kind::Text]),
-    };
-    sql.text = format!("{word} {}", sql.text);
-    let rows = conn.fetch(sql, kinds).await?;
-    let lines = rows.into_iter().filter_map(|mut row| match row.pop() {
-        Some(Cell::Text(line)) => Some(line),
-        _ => None,
-    });
-    Ok(lines.collect::<Vec<_>>().join("\n"))
+    let sql = conn.engine().build(&page_of(conn.engine(), query, after.as_ref()));
+    super::explain(conn, sql).await
 }
 
 fn condition(engine: Engine, filter: &NodeFilter) -> Cond {

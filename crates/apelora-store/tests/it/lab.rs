@@ -35,21 +35,27 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// Runs a test on a fresh database of every engine; a database is dropped after its test has passed.
 pub async fn on_every_engine<F: Future<Output = ()>>(test: impl Fn(Shared) -> F) {
-    for (engine, variable) in [
-        (Engine::Sqlite, ""),
-        (Engine::Postgres, "APELORA_TEST_POSTGRES_URL"),
-        (Engine::MariaDb, "APELORA_TEST_MARIADB_URL"),
-    ] {
-        let admin = if variable.is_empty() { None } else { environment(variable) };
-        if admin.is_none() && !variable.is_empty() {
-            println!("{engine} was not given: {variable} is not set");
-            continue;
-        }
-        println!("on {engine}");
-        let lab = std::sync::Arc::new(Lab::new(engine, admin).await);
-        test(lab.clone()).await;
-        lab.remove().await;
+    for engine in [Engine::Sqlite, Engine::Postgres, Engine::MariaDb] {
+        on(engine, &test).await;
     }
+}
+
+/// Runs a test on a fresh database of this engine, if it is given.
+pub async fn on<F: Future<Output = ()>>(engine: Engine, test: impl Fn(Shared) -> F) {
+    let variable = match engine {
+        Engine::Sqlite => "",
+        Engine::Postgres => "APELORA_TEST_POSTGRES_URL",
+        Engine::MariaDb => "APELORA_TEST_MARIADB_URL",
+    };
+    let admin = if variable.is_empty() { None } else { environment(variable) };
+    if admin.is_none() && !variable.is_empty() {
+        println!("{engine} was not given: {variable} is not set");
+        return;
+    }
+    println!("on {engine}");
+    let lab = std::sync::Arc::new(Lab::new(engine, admin).await);
+    test(lab.clone()).await;
+    lab.remove().await;
 }
 
 /// A test may hand its database to many tasks.

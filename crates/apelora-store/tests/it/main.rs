@@ -15,3 +15,4 @@ mod proxy;
 mod retention;
 mod schema;
 mod texts;
+mod trail;

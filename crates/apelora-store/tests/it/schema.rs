@@ -100,7 +100,7 @@ async fn upgrades_at_once_make_the_schema_once() {
             assert!(result.unwrap().usable);
         }
         assert_eq!(catalogue(&lab).await, catalogue(&fresh).await);
-        assert_eq!(lab.number("SELECT COUNT(*) FROM apelora_migration").await, 4);
+        assert_eq!(lab.number("SELECT COUNT(*) FROM apelora_migration").await, 5);
         assert_eq!(lab.number("SELECT COUNT(*) FROM apelora_pin").await, 1);
         fresh.remove().await;
     })
@@ -168,12 +168,12 @@ async fn an_unknown_schema_is_refused_with_what_to_do() {
             )
         };
         // One additive step ahead is fine, more is not, and neither is one that is not additive.
-        lab.sql(&add(5, true)).await;
-        Store::connect(&lab.config).await.unwrap().close().await;
         lab.sql(&add(6, true)).await;
-        assert_refused(&lab.config, "schema version 6, newer than the 4 of this program").await;
-        lab.sql("DELETE FROM apelora_migration WHERE version > 4").await;
-        lab.sql(&add(5, false)).await;
+        Store::connect(&lab.config).await.unwrap().close().await;
+        lab.sql(&add(7, true)).await;
+        assert_refused(&lab.config, "schema version 7, newer than the 5 of this program").await;
+        lab.sql("DELETE FROM apelora_migration WHERE version > 5").await;
+        lab.sql(&add(6, false)).await;
         assert_refused(&lab.config, "Run a newer apelora").await;
 
         let foreign = lab.sibling().await;

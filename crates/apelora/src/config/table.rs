@@ -194,7 +194,7 @@ pub(crate) static AUDIT_MIN_DAYS: Setting = Setting::new(
     "audit_min_days",
     "DAYS",
     Some("0"),
-    "Days for which a row of the audit trail is kept; older ones are removed once a day (0 to 36500; 0 keeps all for ever)",
+    "Days for which rows of the audit trail are kept, and ended restarts of instances that are not of their member's latest failure; older ones are removed once a day (0 to 36500; 0 keeps all for ever)",
 );
 pub(crate) static ENDPOINT: Setting = Setting::new(
     "endpoint",

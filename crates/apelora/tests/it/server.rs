@@ -138,19 +138,23 @@ fn history_is_cleaned_up_as_its_settings_say() {
 }
 
 #[tokio::test]
-async fn the_audit_trail_stays_for_ever_or_for_the_days_of_its_setting() {
+async fn the_audit_trail_and_ended_restarts_stay_for_ever_or_for_the_days_of_the_setting() {
     let here = folder();
     let start = |environment: &[(&str, &str)]| {
         Running::start(&mut apelora(here.path(), environment, &["server", "--listen", "127.0.0.1:0"]))
     };
+    // Audit rows and restarts.
     let rows = async |statement: &'static str| {
         let path = format!("sqlite://{}", here.path().join("apelora.db").display());
         let mut database = SqliteConnection::connect(&path).await.unwrap();
         database.execute(statement).await.unwrap();
-        let rows: i64 =
-            sqlx::query_scalar("SELECT COUNT(*) FROM apelora_audit").fetch_one(&mut database).await.unwrap();
+        let mut counts = [0_i64; 2];
+        let ask = ["SELECT COUNT(*) FROM apelora_audit", "SELECT COUNT(*) FROM apelora_recovery"];
+        for (ask, count) in ask.into_iter().zip(&mut counts) {
+            *count = sqlx::query_scalar(ask).fetch_one(&mut database).await.unwrap();
+        }
         database.close().await.unwrap();
-        rows
+        counts
     };
     let server = start(&[]);
     let at = address(&server.err("http://"));
@@ -159,19 +163,29 @@ async fn the_audit_trail_stays_for_ever_or_for_the_days_of_its_setting() {
         assert_eq!(request(&at, "POST", "/v1/nodes", &body).0, 201);
     }
     assert_eq!(server.stop("-TERM").0, Some(0));
-    let old = "UPDATE apelora_audit SET at = '2020-01-01 00:00:00' WHERE node_name = 'n1'";
-    assert_eq!(rows(old).await, 2);
+    let old = "UPDATE apelora_audit SET at = '2020-01-01 00:00:00' WHERE node_name = 'n1'; \
+        INSERT INTO apelora_recovery (id, member, incarnation, project, instance, start, step, attempts, detail, \
+        created_at, updated_at) VALUES ('1', 's1', 1, 'p', 'i', 1, 'done', 1, '', 0, 0), \
+        ('2', 's1', 2, 'p', 'i', 1, 'done', 1, '', 0, 0); \
+        INSERT INTO apelora_proof (id, member, incarnation, kind, evidence, at, recovery_started, latest) \
+        VALUES ('3', 's1', 2, 'person', '{}', 0, 1, 1)";
+    assert_eq!(rows(old).await, [2, 2]);
 
     let server = start(&[]);
     server.err("http://");
     let (_, _, log) = server.stop("-TERM");
-    assert!(!log.contains("audit trail pruned"), "{log}");
-    assert_eq!(rows("SELECT 1").await, 2);
+    assert!(!log.contains(" pruned"), "{log}");
+    assert_eq!(rows("SELECT 1").await, [2, 2]);
 
     let server = start(&[("APELORA_AUDIT_MIN_DAYS", "1")]);
     server.err("audit trail pruned");
+    server.err("ended restarts pruned");
     server.stop("-TERM");
-    assert_eq!(rows("SELECT 1").await, 1, "the row of today stays");
+    assert_eq!(
+        rows("SELECT 1").await,
+        [1, 1],
+        "the row of today stays, and the restart of the latest failure"
+    );
 }
 
 #[test]

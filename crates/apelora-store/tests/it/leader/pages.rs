@@ -5,7 +5,7 @@ use apelora_fencing::recovery::{RecoveryRow, Step};
 use apelora_fencing::{ReasonCode, Write};
 use apelora_store::{AuditQuery, Direction, RecordQuery};
 
-use super::rig::{commit, ended, failed, intent, lead, record_id, secs};
+use super::rig::{away, commit, ended, failed, intent, lead, online, record_id, secs, watched};
 use super::rows::{instance, trail};
 use crate::lab::on_every_engine;
 
@@ -110,6 +110,58 @@ async fn status_inventory_and_restarts_are_told_with_their_age() {
         let recovered = "cluster.member.recovered";
         assert_eq!(told, [(recovered, "failed"), (recovered, "success")]);
         assert_eq!(rows[0].summary, "db of project default, which ran on s1, was not restarted: no room.");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn restarts_of_before_go_when_a_later_life_was_proven_off_and_not_earlier() {
+    on_every_engine(|lab| async move {
+        let store = lab.store().await;
+        let day = 86_400;
+        let restart = |member: &str, life, step: Step| RecoveryRow {
+            member: member.into(),
+            incarnation: Incarnation(life),
+            project: "default".into(),
+            instance: step.as_str().into(),
+            target: Some("s3".into()),
+            start: true,
+            step,
+            attempts: 1,
+            detail: String::new(),
+        };
+        let leader = lead(&store).await;
+        for member in ["s1", "s2"] {
+            failed(&leader, member).await;
+            commit(&leader, watched(member, 1)).await;
+            for step in Step::ALL {
+                leader.note_recovery(&restart(member, 1, step)).await.unwrap();
+            }
+        }
+        store.shift_clock(secs(40 * day));
+        let prune = async |days: u64| store.prune_recoveries(secs(days * day)).await.unwrap();
+        assert_eq!(prune(30).await, 0, "they are proven off in that life");
+        // The lease of before is over.
+        let leader = lead(&store).await;
+        commit(&leader, online("s1")).await;
+        assert_eq!(prune(30).await, 0, "whether it runs on is still asked");
+        commit(&leader, away("s1")).await;
+        assert_eq!(prune(30).await, 0);
+        commit(&leader, watched("s1", 2)).await;
+        leader.note_recovery(&restart("s1", 2, Step::Done)).await.unwrap();
+        assert_eq!(prune(41).await, 0, "they are not old enough");
+        assert_eq!(prune(30).await, 3);
+        let left = async |member: &str| {
+            let rows = store.recoveries(Some(&member.into())).await.unwrap();
+            rows.into_iter().map(|stored| (stored.row.incarnation.0, stored.row.step)).collect::<Vec<_>>()
+        };
+        let mut open: Vec<_> =
+            Step::ALL.into_iter().filter(|step| !step.is_end()).map(|step| (1, step)).collect();
+        open.push((2, Step::Done));
+        assert_eq!(left("s1").await, open, "what has not ended stays, however old");
+        assert_eq!(left("s2").await.len(), Step::ALL.len());
+        assert_eq!(prune(30).await, 0);
+        assert_eq!(lab.number("SELECT COUNT(*) FROM apelora_proof").await, 3);
     })
     .await;
 }
