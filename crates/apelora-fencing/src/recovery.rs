@@ -317,6 +317,11 @@ impl Restart {
         at_home && self.row.step <= Step::Moving && self.row.target.as_ref() != Some(&self.row.member)
     }
 
+    /// Whether it was last seen running at home, which nobody expects of a server that is off.
+    pub fn seen_at_home(&self) -> bool {
+        self.place.as_ref().is_some_and(|place| self.runs_at_home(place))
+    }
+
     /// The member that it was moved to has failed too, and its restart goes on from there.
     pub fn followed(&mut self) {
         if let (false, Some(target)) = (self.row.step.is_end(), self.row.target.clone()) {
@@ -371,7 +376,9 @@ impl Restart {
 
     /// The member is back, or its proof was withdrawn.
     fn over(&mut self) {
-        let RecoveryRow { member, step, .. } = &self.row;
+        let RecoveryRow { member, .. } = &self.row;
+        // Nothing was asked for before its step was stored.
+        let step = self.stored.as_ref().map_or(Step::Planned, |stored| stored.step);
         let why = match (step, &self.row.target) {
             (Step::Planned, _) | (_, None) => {
                 format!("{member} is not proven off any more; it was not moved and starts there by itself")

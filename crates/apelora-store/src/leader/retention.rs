@@ -13,7 +13,8 @@ use crate::{Store, StoreError};
 
 impl Store {
     /// Deletes the restarts of instances that ended longer than `kept` ago, if their member was proven off in a later
-    /// life since; the number deleted. It needs no lease: no leader changes what has ended, and no life begins again.
+    /// life since; the number deleted. It needs no lease: no leader changes rows of a life that is not the latest proven one, and no life begins
+    /// again.
     ///
     /// # Errors
     /// Of the database; what was deleted before stays so.

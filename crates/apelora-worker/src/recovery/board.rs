@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use apelora_fencing::record::ProofKind;
 use apelora_fencing::recovery::{RecoveryRow, Step};
 use apelora_fencing::restart::{Instance, Plan};
 use apelora_fencing::status::InstanceStatus;
 use apelora_fencing::{Incarnation, MemberName};
 
 use super::ledger::Ledger;
+use super::seen::Off;
 
 /// The plans of the latest pass.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(super) struct Board(Mutex<Plans>);
 struct Plans {
     planned: BTreeMap<MemberName, Vec<InstanceStatus>>,
     /// The lives that ended and were not followed by another one yet.
-    fenced: BTreeMap<MemberName, (Incarnation, ProofKind)>,
+    fenced: BTreeMap<MemberName, Off>,
 }
 
 impl Board {
@@ -33,24 +33,24 @@ impl Board {
     }
 
     /// Which members are proven off.
-    pub(super) fn fenced(&self, fenced: BTreeMap<MemberName, (Incarnation, ProofKind)>) {
+    pub(super) fn fenced(&self, fenced: BTreeMap<MemberName, Off>) {
         self.plans().fenced = fenced;
+    }
+
+    /// What proves a member off, in the life that ended with it.
+    pub(super) fn off(&self, member: &MemberName) -> Option<Off> {
+        self.plans().fenced.get(member).copied()
     }
 
     /// The life of a member that is proven off.
     pub(super) fn fenced_life(&self, member: &MemberName) -> Option<Incarnation> {
-        self.plans().fenced.get(member).map(|(life, _)| *life)
-    }
-
-    /// Whether a person's word is all that proves a member off.
-    pub(super) fn is_by_word(&self, member: &MemberName) -> bool {
-        self.plans().fenced.get(member).is_some_and(|(_, kind)| *kind == ProofKind::Person)
+        self.off(member).map(|off| off.incarnation)
     }
 
     /// The restarts of a fenced member, and plans for what has none yet.
     pub(super) fn of(&self, member: &MemberName, ledger: &Ledger) -> Vec<InstanceStatus> {
         let plans = self.plans();
-        let life = plans.fenced.get(member).map(|(life, _)| (member.clone(), *life));
+        let life = plans.fenced.get(member).map(|off| (member.clone(), off.incarnation));
         let begun = life.map(|life| ledger.of(&life)).unwrap_or_default();
         let begun = begun.iter().map(progress);
         let planned = plans.planned.get(member).into_iter().flatten().cloned();

@@ -10,6 +10,7 @@ use apelora_incus::{Client, Ended, IncusError, OperationId, Problem};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use super::prober::Sign;
 use super::with::{Noted, With};
 use crate::metrics::Recovered;
 use crate::notice::Notice;
@@ -22,7 +23,7 @@ const MOVE_LIMIT: Duration = Duration::from_secs(60);
 const START_LIMIT: Duration = Duration::from_secs(180);
 /// What cannot be read for this long is told.
 const UNREAD: Duration = Duration::from_secs(60);
-/// Before the database is asked again.
+/// Before the database, or the member itself, is asked again.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Sleeping is compared with the boot clock this often: timers stand still in a suspend.
 const NAP: Duration = Duration::from_secs(1);
@@ -35,10 +36,17 @@ pub(super) struct One {
     pub(super) target: watch::Receiver<Option<MemberName>>,
     /// When the member was proven off, as far as is known.
     pub(super) proven_at: Option<BootTime>,
-    /// Since when it could not be read where the instance is, although the cluster is.
-    pub(super) unread: Option<BootTime>,
+    /// That it cannot be read where the instance is, or nothing be asked for, although the cluster can be read.
+    pub(super) unread: Unread,
     /// Problems that were told already.
     pub(super) told: BTreeSet<String>,
+}
+
+/// Since when nothing comes of it, and whether that was told.
+#[derive(Default)]
+pub(super) struct Unread {
+    since: Option<BootTime>,
+    told: bool,
 }
 
 impl One {
@@ -79,6 +87,17 @@ impl One {
             }
             let permission = self.with.answers.may_recover(&member, incarnation).await;
             let act = self.restart.next(permission);
+            let refusal = match &act {
+                Act::Move(_) | Act::Start => self.refusal(&member, incarnation).await,
+                // Nor is it stored that something is begun which is not going to be asked for.
+                Act::Note(row) if matches!(row.step, Step::Moving | Step::Starting) => {
+                    if self.sign(&member, incarnation).await.is_some() {
+                        return Turn::Rest(PAUSE);
+                    }
+                    None
+                }
+                _ => None,
+            };
             let heard = match &act {
                 Act::Note(row) => match self.with.note(row).await {
                     Noted::Stored(before) => {
@@ -94,10 +113,6 @@ impl One {
                     if client.is_none() {
                         client = self.with.outside.cluster.client();
                     }
-                    let refusal = match act {
-                        Act::Look => None,
-                        _ => self.refusal(&member, incarnation).await,
-                    };
                     match (&client, refusal) {
                         (_, Some(why)) => Heard::Unreadable(why),
                         (Some(client), None) => self.act(client, &act).await,
@@ -106,7 +121,10 @@ impl One {
                 }
             };
             match &heard {
-                Heard::Trouble(why) => self.refused(why),
+                Heard::Trouble(why) => {
+                    self.unread = Unread::default();
+                    self.refused(why);
+                }
                 Heard::Unreadable(why) => {
                     // Another endpoint may know more.
                     client = None;
@@ -114,27 +132,49 @@ impl One {
                         self.unread(why);
                     }
                 }
-                Heard::Place(_) => self.unread = None,
+                Heard::Accepted | Heard::Noted => self.unread = Unread::default(),
                 _ => {}
             }
             self.restart.heard(heard);
+            if self.restart.seen_at_home() {
+                let now = self.with.outside.clock.boot();
+                self.with.prober.saw_alive(&member, incarnation, now).await;
+                let why = format!(
+                    "one of them runs on {member}, which may be back; if it is not to be back, switch it off"
+                );
+                self.with.tell_waits(&(member.clone(), incarnation), &why);
+            }
         }
     }
 
-    /// Why the next move or start is not made after all. The member itself is asked, whatever the others list, and then once
-    /// more for permission, because that may have taken a second.
-    async fn refusal(&mut self, member: &MemberName, incarnation: Incarnation) -> Option<String> {
-        let With { outside, prober, board, answers, .. } = &*self.with;
-        if prober.is_back(&outside.cluster, &*outside.clock, member, board.is_by_word(member)).await {
-            let why = format!(
+    /// Why the next move or start is not made after all: the member is asked, and then once more for permission, because that
+    /// may have taken a second.
+    async fn refusal(&self, member: &MemberName, incarnation: Incarnation) -> Option<String> {
+        let sign = self.sign(member, incarnation).await;
+        if sign.is_some() {
+            return sign;
+        }
+        let permission = self.with.answers.may_recover(member, incarnation).await;
+        (permission != Permission::Granted).then(|| "it may not go on at the moment".to_owned())
+    }
+
+    /// Why nothing may be moved or started as far as the member itself is concerned, whatever the others list.
+    async fn sign(&self, member: &MemberName, incarnation: Incarnation) -> Option<String> {
+        let With { outside, prober, board, .. } = &*self.with;
+        let off = board.off(member).filter(|off| off.incarnation == incarnation)?;
+        let why = match prober.ask(&outside.cluster, &*outside.clock, member, &off).await {
+            Sign::Silent => return None,
+            Sign::Answers => format!(
                 "{member} answers at its own address: it may be back, so nothing is moved or started; if it is not to be \
                  back, switch it off"
-            );
-            self.refused(&why);
-            return Some(why);
-        }
-        let permission = answers.may_recover(member, incarnation).await;
-        (permission != Permission::Granted).then(|| "it may not go on at the moment".to_owned())
+            ),
+            Sign::WasAlive => format!(
+                "{member} was seen alive after it was proven off and may run them; make sure that it is off, then \
+                 `apelora member confirm-off {member}`"
+            ),
+        };
+        self.with.tell_waits(&(member.clone(), incarnation), &why);
+        Some(why)
     }
 
     async fn act(&self, client: &Client, act: &Act) -> Heard {
@@ -164,11 +204,12 @@ impl One {
         }
     }
 
-    /// It cannot be read where it is: told when it lasts, as when a client certificate was restricted further.
+    /// Nothing comes of it: told when it lasts, as when a client certificate was restricted further.
     fn unread(&mut self, why: &str) {
         let now = self.with.outside.clock.boot();
+        let since = *self.unread.since.get_or_insert(now);
         // Once, whichever endpoint says so in its own words.
-        if now.since(*self.unread.get_or_insert(now)) >= UNREAD && self.told.insert(String::new()) {
+        if now.since(since) >= UNREAD && !std::mem::replace(&mut self.unread.told, true) {
             self.refused(why);
         }
     }

@@ -17,7 +17,7 @@ use super::back::Returns;
 use super::board;
 use super::held::Held;
 use super::ledger::{Key, Life};
-use super::one::One;
+use super::one::{One, Unread};
 use super::seen::{Off, Seen};
 use super::stock::{Stock, is_online};
 use super::with::{Noted, With};
@@ -90,9 +90,7 @@ pub(super) async fn run(with: Arc<With>, mut told: watch::Receiver<Seen>) {
 
 impl Runner {
     async fn pass(&mut self, seen: &Seen) {
-        let fenced =
-            seen.fenced.iter().map(|(member, off)| (member.clone(), (off.incarnation, off.kind))).collect();
-        self.with.board.fenced(fenced);
+        self.with.board.fenced(seen.fenced.clone());
         if !self.load().await {
             return;
         }
@@ -203,7 +201,7 @@ impl Runner {
         let with = Arc::clone(&self.with);
         self.busy.insert(key.life.clone());
         self.working.insert(key.clone(), sender);
-        let one = One { with, restart, target, proven_at, unread: None, told: BTreeSet::new() };
+        let one = One { with, restart, target, proven_at, unread: Unread::default(), told: BTreeSet::new() };
         self.tasks.spawn(async move {
             one.run().await;
             key
@@ -222,14 +220,14 @@ impl Runner {
     /// Finds, plans and begins what a fenced member ran.
     async fn recover(&mut self, seen: &Seen, member: &MemberName, off: &Off) {
         let life = life(member, off);
-        let mut found = self.waiting(&life);
+        let mut found = Vec::new();
         let now = self.with.outside.clock.boot();
         if self.listed.get(&life).is_none_or(|at| now.since(*at) >= LIST_AGAIN) {
             match self.list(&life).await {
                 Ok(new) => {
                     self.unlisted.remove(&life);
                     self.listed.insert(life.clone(), now);
-                    found.extend(new);
+                    found = new;
                 }
                 Err(problem) if self.unlisted.insert(life.clone()) => {
                     warn!(%member, problem, "what it ran cannot be listed; it is not restarted before");
@@ -237,6 +235,8 @@ impl Runner {
                 Err(problem) => debug!(%member, problem, "what it ran could not be listed"),
             }
         }
+        // Only now: what was listed elsewhere has a task since.
+        found.extend(self.waiting(&life));
         sort(&mut found);
         let open = self.with.ledger.open();
         let plans = self.stock.plan(seen, &found, member, &open);
@@ -266,8 +266,8 @@ impl Runner {
             let name = (row.project.clone(), row.instance.clone());
             let waits =
                 !row.step.is_end() && row.target.is_none() && !self.working.contains_key(&Key::of(&row));
-            // Somebody has seen to it while there was no place for it: its task looks, and ends.
-            if waits && listing.get(&name).is_some_and(|place| !is_here(place)) {
+            // Somebody has moved or deleted it while there was no place for it: its task looks, and ends.
+            if waits && listing.get(&name).is_none_or(|place| !is_here(place)) {
                 self.work(Restart::resumed(row), None);
             }
         }

@@ -1,6 +1,7 @@
 //! What the tasks of restarts work with.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use apelora_fencing::recovery::{RecoveryRow, Step};
@@ -10,9 +11,10 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::board::Board;
-use super::ledger::{Key, Ledger};
+use super::ledger::{Key, Ledger, Life};
 use super::looker::Looker;
 use super::prober::Prober;
+use crate::notice::Notice;
 use crate::shell::{Answer, Answers, Outside, Term};
 
 /// So many instances are worked on at once, in the whole cluster.
@@ -29,6 +31,8 @@ pub(super) struct With {
     pub(super) ledger: Ledger,
     pub(super) board: Board,
     pub(super) hands: Semaphore,
+    /// For what the restarts of a life wait, as far as it was told.
+    waits: Mutex<BTreeSet<(Life, String)>>,
 }
 
 /// What became of storing a row.
@@ -45,7 +49,8 @@ impl With {
     pub(super) fn new(outside: Arc<Outside>, term: Arc<Term>, answers: Answers) -> Self {
         let (looker, ledger, board) = (Looker::default(), Ledger::default(), Board::default());
         let prober = Prober::default();
-        Self { outside, term, answers, looker, prober, ledger, board, hands: Semaphore::new(HANDS) }
+        let (hands, waits) = (Semaphore::new(HANDS), Mutex::default());
+        Self { outside, term, answers, looker, prober, ledger, board, hands, waits }
     }
 
     /// Whether the instance is restarted as one of what its target ran: that is proven off too.
@@ -54,6 +59,18 @@ impl With {
         let Some(incarnation) = self.board.fenced_life(target) else { return false };
         let (project, name) = (row.project.clone(), row.instance.clone());
         self.ledger.get(&Key { life: (target.clone(), incarnation), project, name }).is_some()
+    }
+
+    /// Tells for what the restarts of a life wait: once, although each of them finds out.
+    pub(super) fn tell_waits(&self, life: &Life, why: &str) {
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        if waits.insert((life.clone(), why.to_owned())) {
+            let open = self.ledger.open();
+            let instances =
+                open.iter().filter(|row| (&row.member, row.incarnation) == (&life.0, life.1)).count();
+            let (member, why) = (life.0.clone(), why.to_owned());
+            self.outside.notices.tell(Notice::RecoveryWaits { member, instances, why });
+        }
     }
 
     /// Stores a row.

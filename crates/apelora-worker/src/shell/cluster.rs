@@ -123,8 +123,11 @@ struct Place {
 impl Known {
     fn found(&mut self, member: &str, at: &Endpoint) {
         let addresses = self.addresses.entry(member.into()).or_default();
-        if !addresses.contains(at) && addresses.len() < MOST_ADDRESSES {
-            addresses.push(at.clone());
+        // The latest last, and the oldest is forgotten first.
+        addresses.retain(|known| known != at);
+        addresses.push(at.clone());
+        if addresses.len() > MOST_ADDRESSES {
+            addresses.remove(0);
         }
     }
 }
@@ -258,15 +261,20 @@ impl Endpoints {
 
     async fn answers(&self, member: &MemberName) -> bool {
         let mut asking = JoinSet::new();
-        for endpoint in self.known().addresses.get(member).cloned().unwrap_or_default() {
+        let addresses = self.known().addresses.get(member).cloned().unwrap_or_default();
+        for endpoint in addresses {
             let (dial, trust) = (Arc::clone(&self.dial), self.trust.clone());
             let client = Client::through(dial, endpoint, trust, self.identity.clone());
             asking.spawn(async move { client.server(Instant::now() + ANSWER_LIMIT).await });
         }
         while let Some(asked) = asking.join_next().await {
-            // The address may be another's by now.
-            if matches!(asked, Ok(Ok(server)) if server.name == member.as_str()) {
-                return true;
+            match asked {
+                // The address may be another's by now.
+                Ok(Ok(server)) if server.name != member.as_str() => {}
+                // It was reached and trusted and has nothing useful to say yet, as while it starts: it is there.
+                Ok(Err(failure)) if !failure.may_have_been_sent() => {}
+                Ok(_) => return true,
+                Err(_) => {}
             }
         }
         false

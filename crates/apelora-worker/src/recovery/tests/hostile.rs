@@ -134,6 +134,57 @@ async fn a_member_that_boots_and_is_still_listed_offline_runs_nothing_twice() {
     println!("(runs on s3 again, given up): times: {outcomes:?}");
 }
 
+/// It boots, is seen by the worker, and is gone again before anybody lists it as Online.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_was_back_for_a_moment_holds_its_restarts_until_a_person_says_that_it_is_off() {
+    let mut held = 0;
+    for delay in (0..5_000).step_by(1_000) {
+        let lab = Lab::with(&[plan("db", "s3"), plan("web", "s3")], |plan| {
+            plan.boot_time = Duration::from_secs(1);
+            plan.lease = Lease::Exclusive(Duration::from_secs(30));
+        })
+        .await;
+        let mut worker = lab.settled().await;
+        starting(&lab).await;
+        tokio::time::sleep(Duration::from_millis(delay)).await;
+        lab.heal("s3");
+        let mut answered = false;
+        for _ in 0..100 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            answered |= waits(worker.told()).iter().any(|told| told.contains("answers at its own address"));
+            if answered {
+                break;
+            }
+        }
+        lab.cluster.cut_off("s3").unwrap();
+        pass(300).await;
+        lab.assert_never_twice();
+        // Nobody asked it in that time, or it was listed as Online all the same.
+        if !answered || lab.rows().iter().any(|row| row.step == Step::GaveUp) {
+            continue;
+        }
+        held += 1;
+        let told = waits(worker.told());
+        assert!(told.iter().any(|told| told.contains("was seen alive after it was proven off")), "{told:?}");
+        // What had its start behind it runs; nothing else does.
+        let open: Vec<_> = lab.rows().into_iter().filter(|row| row.step != Step::Done).collect();
+        assert!(!open.is_empty() && open.iter().all(|row| row.step < Step::Done), "{open:?}");
+        for row in &open {
+            assert_eq!(lab.runs("default", &row.instance).len(), 0, "{row:?}");
+        }
+
+        // Somebody pulls its cables, and says so.
+        lab.cluster.lose_power("s3").unwrap();
+        lab.person_says_off("s3");
+        lab.ended(120, 2).await;
+        for name in ["db", "web"] {
+            lab.assert_restarted("default", name, "s3");
+        }
+        lab.assert_never_twice();
+    }
+    assert!(held > 0, "nobody asked it in the moment that it was back");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_member_that_tells_nothing_of_its_instances_is_told_of_by_day() {
     let lab = Lab::new(&[plan("db", "s3")]).await;
