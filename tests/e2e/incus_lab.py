@@ -177,15 +177,17 @@ class Cluster:
     # Instances
 
     def make(self, name, member, project='default', pool='shared', run=True, **config):
-        """A container that counts in its own volume and tells every number to the witness."""
+        """A container that counts in its own volume and tells every number to the witness.
+
+        Its member itself is asked: the others refuse for some seconds to pass anything on to one that has just come back."""
         config = {key.replace('_', '.'): value for key, value in config.items()}
         self.ask('POST', f'/1.0/instances?project={project}&target={member}', {
             'name': name, 'type': 'container', 'source': {'type': 'image', 'alias': 'tiny'},
             'config': {'raw.lxc': self.settings['WITNESS'], **config},
-            'devices': {'root': {'type': 'disk', 'path': '/', 'pool': pool}}})
+            'devices': {'root': {'type': 'disk', 'path': '/', 'pool': pool}}}, member=member)
         instance = Instance(self, project, name)
         if run:
-            instance.start()
+            instance.start(member)
             instance.counts()
         return instance
 
@@ -227,9 +229,10 @@ class Cluster:
         """Deletes every instance."""
         for one in self.ask('GET', '/1.0/instances?recursion=1&all-projects=true'):
             path = f'/1.0/instances/{one["name"]}'
+            member = one['location']
             if one['status'] != 'Stopped':
-                self.ask('PUT', f'{path}/state?project={one["project"]}', {'action': 'stop', 'force': True})
-            self.ask('DELETE', f'{path}?project={one["project"]}')
+                self.ask('PUT', f'{path}/state?project={one["project"]}', {'action': 'stop', 'force': True}, member=member)
+            self.ask('DELETE', f'{path}?project={one["project"]}', member=member)
 
     def running(self):
         """The truth: (member, project_name) of every container whose monitor process is there, whatever the API says."""
@@ -259,8 +262,9 @@ class Instance:
     def __repr__(self):
         return f'{self.project}/{self.name}'
 
-    def start(self):
-        self.cluster.ask('PUT', f'/1.0/instances/{self.name}/state?project={self.project}', {'action': 'start'})
+    def start(self, member=None):
+        path = f'/1.0/instances/{self.name}/state?project={self.project}'
+        self.cluster.ask('PUT', path, {'action': 'start'}, member=member)
 
     def listed(self):
         for one in self.cluster.ask('GET', '/1.0/instances?recursion=1&all-projects=true'):
