@@ -20,7 +20,7 @@ pub const MOST_ATTEMPTS: u32 = 64;
 
 /// Starts that the cluster calls done, and after which the instance does not run: it ends by itself, and is not started over
 /// and over.
-const MOST_ENDED: u32 = 3;
+const MOST_IN_VAIN: u32 = 3;
 
 /// How far the restart of an instance is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -169,7 +169,7 @@ pub struct Restart {
     /// The cluster said that the latest move or start succeeded, and nobody has looked since.
     accepted: bool,
     /// How many starts succeeded by the cluster's word, and the instance did not run afterwards.
-    ended: u32,
+    starts_in_vain: u32,
 }
 
 impl Restart {
@@ -183,7 +183,7 @@ impl Restart {
             doubtful: false,
             former: Vec::new(),
             accepted: false,
-            ended: 0,
+            starts_in_vain: 0,
         }
     }
 
@@ -301,12 +301,13 @@ impl Restart {
     fn in_vain(&mut self, act: &Act) {
         self.place = None;
         let is_start = *act == Act::Start;
-        self.ended += u32::from(is_start);
+        self.starts_in_vain += u32::from(is_start);
         let what = if is_start { "started, but it does not run" } else { "moved, but it is where it was" };
         self.heard(Heard::Trouble(format!("the cluster says that it was {what}")));
-        if self.ended >= MOST_ENDED && !self.row.step.is_end() {
-            let why =
-                format!("it was started {MOST_ENDED} times, and did not run afterwards: look at its own log");
+        if self.starts_in_vain >= MOST_IN_VAIN && !self.row.step.is_end() {
+            let why = format!(
+                "it was started {MOST_IN_VAIN} times, and did not run afterwards: look at its own log"
+            );
             self.end(Step::GaveUp, why);
         }
     }

@@ -177,7 +177,8 @@ impl Supervisor {
     /// Whether a restart of `member`'s instances may begin or go on now. Asked before every step of a recovery.
     ///
     /// A proof stands for the member's present life; the latest pass is no older than two intervals and sees it Offline, or
-    /// evacuated where a person said that it is off; the cluster does not heal by itself; and a proof by power-off that is not brand new was read once more.
+    /// evacuated where a person said that it is off; the cluster does not heal by itself; and a proof by power-off that is
+    /// not brand new was read once more.
     pub fn may_recover(&self, now: BootTime, member: &MemberName) -> bool {
         let Some(latest) = self.latest.as_ref().filter(|_| !self.over && now < self.me.deadline) else {
             return false;
@@ -188,7 +189,7 @@ impl Supervisor {
         let fresh = self.tracks.asked.is_some_and(|asked| now.since(asked) <= self.limits.pass_gap());
         let away = match latest.view.as_ref().and_then(|v| v.status(member)) {
             Some(Status::Offline) => true,
-            // Says neither dead nor alive: whoever was Offline before was alive since, or healed by the cluster.
+            // Says neither dead nor alive, also of a member that was Offline before and alive since: a person knows.
             Some(Status::Moved(_)) => proof.kind == ProofKind::Person,
             Some(Status::Online | Status::Blocked | Status::Unknown(_)) | None => false,
         };

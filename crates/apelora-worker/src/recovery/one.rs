@@ -10,6 +10,7 @@ use apelora_incus::{Client, Ended, IncusError, OperationId, Problem};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use super::ledger::Key;
 use super::prober::Sign;
 use super::with::{Noted, With};
 use crate::metrics::Recovered;
@@ -89,8 +90,8 @@ impl One {
             let act = self.restart.next(permission);
             let refusal = match &act {
                 Act::Move(_) | Act::Start => self.refusal(&member, incarnation).await,
-                // Nor is it stored that something is begun which is not going to be asked for.
-                Act::Note(row) if matches!(row.step, Step::Moving | Step::Starting) => {
+                // Nor is it stored that something is begun which is not going to be asked for. Why it waits is stored.
+                Act::Note(row) if self.begins(row) => {
                     if self.sign(&member, incarnation).await.is_some() {
                         return Turn::Rest(PAUSE);
                     }
@@ -147,6 +148,12 @@ impl One {
         }
     }
 
+    /// Whether a row says that a move or a start begins.
+    fn begins(&self, row: &RecoveryRow) -> bool {
+        matches!(row.step, Step::Moving | Step::Starting)
+            && self.with.ledger.get(&Key::of(row)).is_none_or(|stored| stored.step < row.step)
+    }
+
     /// Why the next move or start is not made after all: the member is asked, and then once more for permission, because that
     /// may have taken a second.
     async fn refusal(&self, member: &MemberName, incarnation: Incarnation) -> Option<String> {
@@ -161,7 +168,9 @@ impl One {
     /// Why nothing may be moved or started as far as the member itself is concerned, whatever the others list.
     async fn sign(&self, member: &MemberName, incarnation: Incarnation) -> Option<String> {
         let With { outside, prober, board, .. } = &*self.with;
-        let off = board.off(member).filter(|off| off.incarnation == incarnation)?;
+        let Some(off) = board.off(member).filter(|off| off.incarnation == incarnation) else {
+            return Some("it may not go on at the moment".to_owned());
+        };
         let why = match prober.ask(&outside.cluster, &*outside.clock, member, &off).await {
             Sign::Silent => return None,
             Sign::Answers => format!(

@@ -271,8 +271,8 @@ impl Endpoints {
             match asked {
                 // The address may be another's by now.
                 Ok(Ok(server)) if server.name != member.as_str() => {}
-                // It was reached and trusted and has nothing useful to say yet, as while it starts: it is there.
                 Ok(Err(failure)) if !failure.may_have_been_sent() => {}
+                // It is there, also if it was reached and trusted and has nothing useful to say yet, as while it starts.
                 Ok(_) => return true,
                 Err(_) => {}
             }
