@@ -52,7 +52,8 @@ impl Stock {
     pub(super) async fn refresh(&mut self, with: &With, seen: &Seen, since: Option<BootTime>) -> bool {
         let now = with.outside.clock.boot();
         let old = |at: BootTime| now.since(at) >= IDLE || since.is_some_and(|since| at < since);
-        if self.inventory.as_ref().is_none_or(|(at, _)| old(*at)) {
+        // A leader that begins with an empty one has just asked for it: what is planned is shown as soon as it is there.
+        if self.inventory.as_ref().is_none_or(|(at, all)| all.by_name.is_empty() || old(*at)) {
             let read = timeout(LIMIT, with.outside.database.inventory()).await;
             match read.unwrap_or_else(|_| Err("it took too long".into())) {
                 Ok(all) => self.inventory = Some((now, Inventory::new(all))),
